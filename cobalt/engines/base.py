@@ -1,0 +1,69 @@
+"""What every chat engine looks like: sampling settings in, completions with token counts out."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+from cobalt.records import Message
+
+STOP, LENGTH, CONTEXT_OVERFLOW = "stop", "length", "context_overflow"
+
+
+@dataclass(frozen=True)
+class Sampling:
+    """How to sample one request.
+
+    ``temperature`` >= 0 (0 is greedy), ``top_p`` in (0, 1], ``max_tokens`` >= 1 new tokens, ``n`` >= 1
+    completions of the same conversation, ``seed`` of the request (None: the engine draws one; completion j
+    of a seeded request does not depend on ``n``), ``stop`` strings that end a completion.
+    The defaults are those of the published inference scripts (arXiv 2602.03806).
+    """
+
+    temperature: float = 0.6
+    top_p: float = 0.95
+    max_tokens: int = 8192
+    n: int = 1
+    seed: int | None = None
+    stop: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        for name, sound, allowed in (
+            ("temperature", self.temperature >= 0, "at least 0"),
+            ("top_p", 0 < self.top_p <= 1, "above 0 and at most 1"),
+            ("max_tokens", self.max_tokens >= 1, "at least 1"),
+            ("n", self.n >= 1, "at least 1"),
+        ):
+            if not sound:
+                raise ValueError(f"sampling: {name} must be {allowed}, got {getattr(self, name)!r}")
+
+
+@dataclass(frozen=True)
+class Completion:
+    """One completion.
+
+    ``finish_reason`` is ``stop`` (end token or stop string), ``length`` (``max_tokens`` or the context's end
+    reached) or ``context_overflow`` (the conversation itself does not fit, ``text`` is empty).
+    ``token_ids`` and ``logprobs`` (natural logarithms, one per token) are None where an engine does not give them.
+    """
+
+    text: str
+    finish_reason: str
+    prompt_tokens: int
+    completion_tokens: int
+    token_ids: list[int] | None = None
+    logprobs: list[float] | None = None
+
+
+class ChatEngine(Protocol):
+    """A model behind a chat interface; several requests may be in flight at once."""
+
+    name: str
+
+    async def chat(self, messages: list[Message], sampling: Sampling) -> list[Completion]:
+        """Return ``sampling.n`` completions of the conversation. A fault of the engine raises ``InfraError``."""
+        ...
+
+    async def aclose(self) -> None:
+        """Release what the engine holds. Calling it twice is harmless."""
+        ...
