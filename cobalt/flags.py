@@ -1,0 +1,86 @@
+"""Command-line parsing and the exit codes shared by every door.
+
+Flags are written with underscores (`--num_completions`); hyphens are accepted in their place.
+Exit codes: 0 done, 1 a fault of ours or rows that failed, 2 input that cannot be used, 130 interrupted.
+"""
+
+import argparse
+import os
+import sys
+from collections.abc import Callable, Sequence
+from typing import Any, NoReturn, TypeVar
+
+from cobalt.errors import CobaltError, InputError
+
+_Namespace = TypeVar("_Namespace")
+
+
+class HelpFormatter(argparse.ArgumentDefaultsHelpFormatter):
+    """Shows defaults, except where there is nothing to show (None, False, required flags)."""
+
+    def _get_help_string(self, action: argparse.Action) -> str | None:
+        if action.required or action.default is None or action.default is False or action.default == "":
+            return action.help
+        return super()._get_help_string(action)
+
+
+class Parser(argparse.ArgumentParser):
+    """An `ArgumentParser` to which `--a-b` and `--a_b` are the same flag, and that never guesses prefixes."""
+
+    def parse_known_args(  # type: ignore[override]
+        self, args: Sequence[str] | None = None, namespace: _Namespace | None = None
+    ) -> tuple[Any, list[str]]:
+        given = list(sys.argv[1:] if args is None else args)
+        return super().parse_known_args(self._with_registered_spelling(given), namespace)
+
+    def _with_registered_spelling(self, args: list[str]) -> list[str]:
+        registered = {option.replace("_", "-"): option for option in self._option_string_actions}
+        result: list[str] = []
+        for position, arg in enumerate(args):
+            if arg == "--":
+                return result + args[position:]
+            name, equals, value = arg.partition("=")
+            if name.startswith("--"):
+                name = registered.get(name.replace("_", "-"), name)
+            result.append(name + equals + value)
+        return result
+
+
+def parser(description: str, **kw: Any) -> Parser:
+    """A parser in the project's style; `kw` goes to `argparse.ArgumentParser`."""
+    kw.setdefault("formatter_class", HelpFormatter)
+    kw.setdefault("allow_abbrev", False)
+    return Parser(description=description, **kw)
+
+
+def positive_int(text: str) -> int:
+    """An argparse type: an integer of at least 1."""
+    try:
+        value = int(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number") from None
+    if value < 1:
+        raise argparse.ArgumentTypeError(f"{value} is not at least 1")
+    return value
+
+
+def run_main(main: Callable[[list[str] | None], int | None]) -> NoReturn:
+    """Run a door's `main` and leave the process with the exit code listed at the top of this module.
+
+    `InputError` and `CobaltError` become one line on stderr; any other exception is a bug and keeps
+    its traceback (Python exits with 1).
+    """
+    try:
+        code = main(None) or 0
+        sys.stdout.flush()
+    except CobaltError as error:
+        print(f"error: {error}", file=sys.stderr)
+        code = 2 if isinstance(error, InputError) else 1
+    except KeyboardInterrupt as interrupt:
+        print(f"interrupted: {interrupt or 'run the same command again to continue'}", file=sys.stderr)
+        code = 130
+    except BrokenPipeError:
+        # The reader of our output (`| head`) has gone. Python would complain again when it flushes at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        code = 1
+    sys.exit(code)

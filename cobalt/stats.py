@@ -1,0 +1,142 @@
+"""Pass@k and intervals that respect clustering (samples within a task, tasks within a structure)."""
+
+import math
+from collections.abc import Hashable, Sequence
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+import numpy as np
+
+LEVEL = 0.95
+
+
+class Interval(NamedTuple):
+    """An estimate with its 95 % interval and standard error, all in the unit of the values given."""
+
+    mean: float
+    lo: float
+    hi: float
+    se: float
+
+
+def pass_at_k(n: int, c: int, k: int) -> float:
+    """Chance that at least one of k samples drawn without replacement from n, c of them right, is right.
+
+    The unbiased estimator 1 - C(n-c, k) / C(n, k) (arXiv 2107.03374), in [0, 1]; nan for n < k.
+    Raises ValueError unless 0 <= c <= n and k >= 1.
+    """
+    if k < 1 or not 0 <= c <= n:
+        raise ValueError(f"needs k >= 1 and 0 <= c <= n, got n={n}, c={c}, k={k}")
+    if n < k:
+        return math.nan
+    return 1.0 - math.comb(n - c, k) / math.comb(n, k)
+
+
+def clustered_mean(
+    values_by_task: Sequence[Sequence[float]], clusters: Sequence[Hashable] | None = None
+) -> Interval:
+    """Mean over tasks of each task's mean, with a cluster-robust error and a t interval.
+
+    `clusters` names the cluster of each task (default: every task is its own). With e_i the deviation of
+    task i from the mean of N tasks in G clusters, se^2 = G/(G-1) * sum_g (sum_{i in g} e_i)^2 / N^2 and
+    the interval uses the t distribution with G-1 degrees of freedom (Cameron and Miller 2015). With one
+    cluster, se and interval are nan. Raises ValueError for no task, an empty task or values not finite.
+    """
+    for index, values in enumerate(values_by_task):
+        if len(values) == 0:
+            raise ValueError(f"task {index} has no values")
+    means = _finite([float(np.mean(values)) for values in values_by_task], "values_by_task")
+    mean = float(means.mean())
+    sums, _ = _by_cluster(means - mean, clusters)
+    count = len(sums)
+    if count < 2:
+        return Interval(mean, math.nan, math.nan, math.nan)
+    se = math.sqrt(count / (count - 1) * float(sums @ sums)) / len(means)
+    half = t_quantile(0.5 + LEVEL / 2, count - 1) * se
+    return Interval(mean, mean - half, mean + half, se)
+
+
+def paired_bootstrap(
+    a: Sequence[float],
+    b: Sequence[float],
+    clusters: Sequence[Hashable] | None = None,
+    n: int = 2000,
+    seed: int = 0,
+) -> Interval:
+    """Mean of a - b (one mean per task in each) with a percentile interval from n resamples of clusters.
+
+    Whole clusters are drawn with replacement, so tasks of one cluster stay together; se is the standard
+    deviation over resamples. Deterministic for a seed. With one cluster, se and interval are nan.
+    Raises ValueError for unequal lengths, no task or values not finite.
+    """
+    if len(a) != len(b):
+        raise ValueError(f"a and b must be paired by task, got {len(a)} and {len(b)} values")
+    difference = _finite(a, "a") - _finite(b, "b")
+    mean = float(difference.mean())
+    sums, sizes = _by_cluster(difference, clusters)
+    count = len(sums)
+    if count < 2:
+        return Interval(mean, math.nan, math.nan, math.nan)
+    drawn = np.random.default_rng(seed).multinomial(count, np.full(count, 1.0 / count), size=n)
+    resampled = (drawn @ sums) / (drawn @ sizes)
+    lo, hi = np.quantile(resampled, [0.5 - LEVEL / 2, 0.5 + LEVEL / 2])
+    return Interval(mean, float(lo), float(hi), float(resampled.std(ddof=1)))
+
+
+@lru_cache(maxsize=256)
+def t_quantile(probability: float, freedom: int) -> float:
+    """Quantile of Student's t for a whole number of degrees of freedom, by bisection of its exact CDF.
+
+    Accurate to 1e-9 for 0.5 <= probability <= 0.9999. Above 10,000 degrees the normal quantile with
+    its first correction term is used (error below 1e-8). Raises ValueError outside these ranges.
+    """
+    if not 0.5 <= probability <= 0.9999 or freedom < 1:
+        raise ValueError(f"needs 0.5 <= probability <= 0.9999 and freedom >= 1, got {probability}, {freedom}")
+    if freedom > 10_000:
+        z = _bisect(lambda x: 0.5 * math.erfc(-x / math.sqrt(2)), probability)
+        return z + (z**3 + z) / (4 * freedom)
+    return _bisect(lambda x: _t_cdf(x, freedom), probability)
+
+
+def _t_cdf(t: float, freedom: int) -> float:
+    """P(T <= t) for t >= 0: the finite sums of Abramowitz and Stegun 26.7.3 and 26.7.4."""
+    theta = math.atan(t / math.sqrt(freedom))
+    cos2 = math.cos(theta) ** 2
+    even = freedom % 2 == 0
+    term = math.sin(theta) if even else math.sin(theta) * math.cos(theta)
+    total = term if freedom > 1 else 0.0
+    for j in range(2 if even else 3, freedom - 1, 2):
+        term *= cos2 * (j - 1) / j
+        total += term
+    central = total if even else 2 / math.pi * (theta + total)
+    return 0.5 + central / 2
+
+
+def _bisect(cdf: Any, probability: float) -> float:
+    lo, hi = 0.0, 1.0
+    while cdf(hi) < probability:
+        hi *= 2
+    for _ in range(80):
+        middle = (lo + hi) / 2
+        lo, hi = (middle, hi) if cdf(middle) < probability else (lo, middle)
+    return hi
+
+
+def _finite(values: Sequence[float], name: str) -> Any:
+    array = np.asarray(values, dtype=float)
+    if array.ndim != 1 or array.size == 0:
+        raise ValueError(f"{name} must hold one value per task and at least one task")
+    if not np.isfinite(array).all():
+        raise ValueError(f"{name} holds values that are not finite")
+    return array
+
+
+def _by_cluster(values: Any, clusters: Sequence[Hashable] | None) -> tuple[Any, Any]:
+    """Sum and number of values per cluster, clusters in order of first appearance."""
+    if clusters is None:
+        return values, np.ones(len(values))
+    if len(clusters) != len(values):
+        raise ValueError(f"{len(values)} tasks but {len(clusters)} cluster labels")
+    numbers: dict[Hashable, int] = {}
+    index = [numbers.setdefault(cluster, len(numbers)) for cluster in clusters]
+    return np.bincount(index, weights=values), np.bincount(index).astype(float)

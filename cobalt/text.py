@@ -1,0 +1,103 @@
+"""Reading model output: code blocks, thinking, shortening, and the repetition test."""
+
+import re
+from functools import cache
+from typing import Any
+
+import numpy as np
+
+THINK_END = "</think>"
+TRUNCATION_MARK = "...(truncated) ..."
+
+_CODE_BLOCK = re.compile(r"```(?:\w+)?\n(.*?)```", re.DOTALL)
+
+
+def extract_code(text: str | None) -> str | None:
+    """The last fenced code block of any language, stripped; None if there is none.
+
+    An empty block is code (the empty program), a fence that is never closed is not. None as `text`
+    (an API that returned no content) holds no code.
+    """
+    blocks = _CODE_BLOCK.findall(text or "")
+    return str(blocks[-1]).strip() if blocks else None
+
+
+def after_thinking(text: str) -> str:
+    """The text after the last `</think>`, stripped; the whole text, stripped, if it holds none."""
+    return text.rpartition(THINK_END)[2].strip()
+
+
+def shorten(text: str, limit: int = 6000) -> tuple[str, bool]:
+    """The first `limit` characters and whether anything was cut (the cut may fall inside a program)."""
+    return text[:limit], len(text) > limit
+
+
+def middle_truncate(value: str, limit: int = 400) -> str:
+    """`value` stripped; if longer than `limit` characters, its first and last `limit // 2` around a mark."""
+    value = value.strip()
+    if len(value) <= limit:
+        return value
+    half = limit // 2
+    return value[:half] + TRUNCATION_MARK + value[len(value) - half :]
+
+
+def has_repetition(text: str, block: int = 32, times: int = 8) -> bool:
+    """Whether some block of at least `block` characters occurs at least `times` times in a row.
+
+    Near-linear. If a block of length p is repeated, then text[i] == text[i + p] for (times - 1) * p
+    consecutive i, and that stretch holds at least `times - 2` whole blocks [kp, (k+1)p). So among any
+    `times - 2` consecutive k one must show equal windows at kp and (k+1)p; only those anchors are compared
+    (by a rolling hash), about n / (times - 2) * ln(n) of them in all, and the few hits are checked exactly.
+
+    Raises ValueError for block < 1 or times < 3.
+    """
+    if block < 1 or times < 3:
+        raise ValueError(f"needs block >= 1 and times >= 3, got block={block}, times={times}")
+    n = len(text)
+    if n < block * times:
+        return False
+    codes = np.frombuffer(text.encode("utf-32-le", "surrogatepass"), dtype=np.uint32)
+    hashes = _window_hashes(codes, block)
+    longest = n // times
+    stride = times - 2
+    for k in range(stride - 1, n // block, stride):
+        # hashes[p * k] against hashes[p * (k + 1)] for p = block, block + 1, ... as two strided views
+        later = hashes[block * (k + 1) :: k + 1][: longest - block + 1]
+        if later.size == 0:
+            break
+        earlier = hashes[block * k :: k][: later.size] if k else np.full(later.size, hashes[0])
+        for offset in np.flatnonzero(earlier == later):
+            period = block + int(offset)
+            if _run_length(codes, k * period, period, (times - 1) * period) >= (times - 1) * period:
+                return True
+    return False
+
+
+@cache
+def _powers(count: int) -> Any:
+    with np.errstate(over="ignore"):
+        return np.cumprod(np.full(count, 0x9E3779B97F4A7C15, dtype=np.uint64))
+
+
+def _window_hashes(codes: Any, width: int) -> Any:
+    """A 64-bit hash of codes[i : i + width] for every i; equal windows have equal hashes."""
+    mixed = (codes.astype(np.uint64) + np.uint64(1)) * np.uint64(0xBF58476D1CE4E5B9)
+    mixed ^= mixed >> np.uint64(31)
+    total = np.zeros(len(codes) - width + 1, dtype=np.uint64)
+    for shift, power in enumerate(_powers(width)):
+        total += mixed[shift : shift + len(total)] * power
+    return total
+
+
+def _run_length(codes: Any, start: int, period: int, enough: int) -> int:
+    """How many consecutive i around `start` satisfy codes[i] == codes[i + period], counted up to `enough`."""
+    stop = min(len(codes) - period, start + enough)
+    right = _leading(codes[start:stop] == codes[start + period : stop + period])
+    first = max(0, start - enough)
+    left = _leading((codes[first:start] == codes[first + period : start + period])[::-1])
+    return left + right
+
+
+def _leading(flags: Any) -> int:
+    """How many entries are true before the first false one."""
+    return int(np.argmin(flags)) if flags.size and not flags.all() else int(flags.size)
