@@ -1,0 +1,1 @@
+"""Rewards computed from a completion and the verdicts of its program."""
