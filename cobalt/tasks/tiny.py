@@ -1,0 +1,272 @@
+"""The CPU-scale task family: short list programs whose statements leave something for the tests to tell.
+
+A task reads a list of integers and has three steps: an *operation* with a constant, a *rearrangement*, and an
+*output* with a format. Each of the three slots (constant, rearrangement, format) is either stated or left vague
+("raise each number by some amount"); a vague slot can only be learnt from the expected output of a failing test.
+That makes one turn a guess and a second turn, with execution feedback, an inference.
+
+Splits are disjoint by *structure*, the pair (operation, output): every program of a held-out structure is absent
+from every earlier stage, the making of the reference model included. No vague slot is part of a structure, so each
+of its values is equally likely in every split.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import random
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from cobalt.records import Row, TestCases
+from cobalt.store import write_jsonl
+
+N_PUBLIC, N_HIDDEN = 3, 6
+SPLITS = ("train", "dev", "heldout")
+SLOTS = ("constant", "rearrangement", "format")
+VAGUE_PROBABILITY = {"constant": 0.4, "rearrangement": 0.4, "format": 0.55}
+NOTHING_VAGUE = 0.05  # share of tasks whose statement says everything
+
+
+@dataclass(frozen=True)
+class Operation:
+    """One first step: what the statement says with and without the constant, the program line, the constants."""
+
+    stated: str
+    vague: str
+    line: str
+    constants: tuple[int, ...]
+    apply: Callable[[list[int], int], list[int]]
+
+
+OPERATIONS: dict[str, Operation] = {
+    "above": Operation("keep numbers above {k}", "keep numbers above some limit",
+                       "xs = [x for x in xs if x > {k}]", (2, 5, 8, 11), lambda xs, k: [x for x in xs if x > k]),
+    "head": Operation("keep the first {k}", "keep the first few",
+                      "xs = xs[:{k}]", (2, 3, 4, 5), lambda xs, k: xs[:k]),
+    "add": Operation("raise each number by {k}", "raise each number by some amount",
+                     "xs = [x + {k} for x in xs]", (1, 5, 10, 20), lambda xs, k: [x + k for x in xs]),
+    "below": Operation("keep numbers below {k}", "keep numbers below some limit",
+                       "xs = [x for x in xs if x < {k}]", (7, 10, 13, 16), lambda xs, k: [x for x in xs if x < k]),
+    "tail": Operation("keep the last {k}", "keep the last few",
+                      "xs = xs[-{k}:]", (2, 3, 4, 5), lambda xs, k: xs[-k:]),
+    "times": Operation("multiply each number by {k}", "multiply each number by some factor",
+                       "xs = [x * {k} for x in xs]", (2, 3, 4, 5), lambda xs, k: [x * k for x in xs]),
+    "cap": Operation("cap each number at {k}", "cap each number at some ceiling",
+                     "xs = [min(x, {k}) for x in xs]", (6, 9, 12, 15), lambda xs, k: [min(x, k) for x in xs]),
+    "skip": Operation("remove the first {k}", "remove the first few",
+                      "xs = xs[{k}:]", (1, 2, 3, 4), lambda xs, k: xs[k:]),
+    "less": Operation("lower each number by {k}", "lower each number by some amount",
+                      "xs = [x - {k} for x in xs]", (1, 2, 3, 4), lambda xs, k: [x - k for x in xs]),
+    "floor": Operation("lift each number to {k}", "lift each number to some minimum",
+                       "xs = [max(x, {k}) for x in xs]", (4, 7, 10, 13), lambda xs, k: [max(x, k) for x in xs]),
+    "divide": Operation("divide each number by {k}", "divide each number by some divisor",
+                        "xs = [x // {k} for x in xs]", (2, 3, 4, 5), lambda xs, k: [x // k for x in xs]),
+    "modulo": Operation("take each number modulo {k}", "take each number modulo some base",
+                        "xs = [x % {k} for x in xs]", (3, 5, 7, 10), lambda xs, k: [x % k for x in xs]),
+}
+
+REARRANGEMENTS: dict[str, tuple[str, str, Callable[[list[int]], list[int]]]] = {
+    "ascending": ("sort them upwards", "xs = sorted(xs)", sorted),
+    "descending": ("sort them downwards", "xs = sorted(xs)[::-1]", lambda xs: sorted(xs)[::-1]),
+    "reverse": ("reverse them", "xs = xs[::-1]", lambda xs: xs[::-1]),
+    "double": ("repeat the list", "xs = xs + xs", lambda xs: xs + xs),
+}
+REARRANGEMENT_VAGUE = "rearrange them"
+
+SEPARATORS = {" ": "spaces", ",": "commas", "-": "dashes", "/": "slashes", ":": "colons"}
+LABELS = ("Total", "Answer", "Result", "Value", "Output")
+
+# output: (statement, program expression after the label or None for a plain list, summary of the list)
+OUTPUTS: dict[str, tuple[str, str | None, Callable[[list[int]], list[int]]]] = {
+    "list": ("the numbers", None, lambda xs: xs),
+    "labelled": ("the numbers", "*xs", lambda xs: xs),
+    "largest": ("the largest", "max(xs)", lambda xs: [max(xs)]),
+    "smallest": ("the smallest", "min(xs)", lambda xs: [min(xs)]),
+    "sum": ("the sum", "sum(xs)", lambda xs: [sum(xs)]),
+    "count": ("the count", "len(xs)", lambda xs: [len(xs)]),
+}
+OUTPUT_WEIGHTS = {"list": 4, "labelled": 4, "largest": 1, "smallest": 1, "sum": 1, "count": 1}
+READ_LINE = "xs = list(map(int, input().split()))"
+
+
+@dataclass(frozen=True)
+class Spec:
+    """The program a task asks for: one value for every slot."""
+
+    operation: str
+    constant: int
+    rearrangement: str
+    output: str
+    format: str
+
+    @property
+    def structure(self) -> tuple[str, str]:
+        """The pair by which splits are disjoint."""
+        return self.operation, self.output
+
+
+def formats(output: str) -> list[str]:
+    """Values of the format slot: separators for a plain list, labels otherwise."""
+    return list(SEPARATORS) if output == "list" else list(LABELS)
+
+
+def values(spec: Spec, slot: str) -> list[Any]:
+    """The values a vague ``slot`` may take for a task of this structure."""
+    if slot == "constant":
+        return list(OPERATIONS[spec.operation].constants)
+    return list(REARRANGEMENTS) if slot == "rearrangement" else formats(spec.output)
+
+
+def structures(split: str) -> list[tuple[str, str]]:
+    """The (operation, output) pairs of a split; the three splits partition all pairs.
+
+    Every operation and every output occurs in each of training and held-out, never in the same pair.
+    """
+    chosen = []
+    outputs = list(OUTPUTS)
+    for i, operation in enumerate(OPERATIONS):
+        held = {i % 6, (i + 3) % 6} if i % 2 == 0 else {(i + 1) % 6}
+        dev = {(i + 2) % 6} if i % 2 == 0 else {(i + 4) % 6}
+        for j, output in enumerate(outputs):
+            home = "heldout" if j in held else "dev" if j in dev else "train"
+            if home == split:
+                chosen.append((operation, output))
+    return chosen
+
+
+def statement(spec: Spec, vague: frozenset[str]) -> str:
+    """The sentence the model reads; ``vague`` names the slots it leaves open."""
+    operation = OPERATIONS[spec.operation]
+    first = operation.vague if "constant" in vague else operation.stated.format(k=spec.constant)
+    then = REARRANGEMENT_VAGUE if "rearrangement" in vague else REARRANGEMENTS[spec.rearrangement][0]
+    noun = OUTPUTS[spec.output][0]
+    if spec.output == "list":
+        how = f"{noun} with " + ("some separator" if "format" in vague else SEPARATORS[spec.format])
+    else:
+        how = f"{noun} after " + ("some label" if "format" in vague else f"the label {spec.format}")
+    return f"Read a list of integers. First {first}. Then {then}. Finally print {how}."
+
+
+def program(spec: Spec) -> str:
+    """The four-line Python program of a spec."""
+    expression = OUTPUTS[spec.output][1]
+    last = f'print(*xs, sep="{spec.format}")' if expression is None else f'print("{spec.format}", {expression})'
+    lines = [READ_LINE, OPERATIONS[spec.operation].line.format(k=spec.constant),
+             REARRANGEMENTS[spec.rearrangement][1], last]
+    return "\n".join(lines)
+
+
+def output_of(spec: Spec, numbers: list[int]) -> str | None:
+    """What ``program(spec)`` prints for ``numbers``, stripped; None if it raises (largest of nothing)."""
+    xs = REARRANGEMENTS[spec.rearrangement][2](OPERATIONS[spec.operation].apply(numbers, spec.constant))
+    if not xs and spec.output in ("largest", "smallest"):
+        return None
+    ys = OUTPUTS[spec.output][2](xs)
+    if spec.output == "list":
+        return spec.format.join(map(str, ys)).strip()
+    return " ".join([spec.format, *map(str, ys)])
+
+
+def draw_tests(rng: random.Random, spec: Spec, n: int) -> list[tuple[str, str]] | None:
+    """``n`` (stdin, expected stdout) pairs on distinct random inputs; None if too few inputs leave
+    the program anything to print."""
+    tests: dict[str, str] = {}
+    for _ in range(40 * n):
+        numbers = rng.sample(range(20), rng.randint(5, 7))
+        output = output_of(spec, numbers)
+        if output and OPERATIONS[spec.operation].apply(numbers, spec.constant):
+            tests.setdefault(" ".join(map(str, numbers)), output)
+        if len(tests) == n:
+            return list(tests.items())
+    return None
+
+
+def draw_spec(rng: random.Random, split: str) -> tuple[Spec, frozenset[str]]:
+    """A random task of a split: its spec and its vague slots."""
+    pairs = structures(split)
+    operation, output = rng.choices(pairs, [OUTPUT_WEIGHTS[output] for _, output in pairs])[0]
+    spec = Spec(operation, rng.choice(OPERATIONS[operation].constants), rng.choice(list(REARRANGEMENTS)),
+                output, rng.choice(formats(output)))
+    vague: frozenset[str] = frozenset()
+    while not vague and rng.random() > NOTHING_VAGUE:
+        vague = frozenset(slot for slot in SLOTS if rng.random() < VAGUE_PROBABILITY[slot])
+    return spec, vague
+
+
+def draw(rng: random.Random, split: str, n_tests: int) -> tuple[Spec, frozenset[str], list[tuple[str, str]]]:
+    """A random task with tests in which every vague slot matters: some other value of it fails a public test."""
+    while True:
+        spec, vague = draw_spec(rng, split)
+        tests = draw_tests(rng, spec, n_tests)
+        if tests and all(_matters(spec, slot, tests[:N_PUBLIC]) for slot in vague):
+            return spec, vague, tests
+
+
+def _matters(spec: Spec, slot: str, tests: list[tuple[str, str]]) -> bool:
+    others = [replace(spec, **{slot: value}) for value in values(spec, slot)]
+    return any(output_of(other, list(map(int, i.split()))) != o for other in others for i, o in tests)
+
+
+def redraw(rng: random.Random, spec: Spec, slots: frozenset[str]) -> Spec:
+    """``spec`` with fresh random values in ``slots``."""
+    return replace(spec, **{slot: rng.choice(values(spec, slot)) for slot in sorted(slots)})
+
+
+def draw_tasks(split: str, n: int, seed: int) -> Iterator[Row]:
+    """``n`` distinct task rows of a split, the same for the same seed."""
+    rng = random.Random(f"tiny {split} {seed}")
+    seen: set[tuple[Spec, frozenset[str]]] = set()
+    while len(seen) < n:
+        spec, vague, tests = draw(rng, split, N_PUBLIC + N_HIDDEN)
+        if (spec, vague) in seen:
+            continue
+        seen.add((spec, vague))
+        yield task_row(f"tiny-{split}-{len(seen) - 1:04d}", spec, vague, tests)
+
+
+def task_row(task_id: str, spec: Spec, vague: frozenset[str], tests: list[tuple[str, str]]) -> Row:
+    """A task row with the published fields plus ``group`` (structure) and ``slots`` (what is vague)."""
+    text = statement(spec, vague)
+
+    def cases(part: list[tuple[str, str]]) -> str:
+        return TestCases([i for i, _ in part], [o for _, o in part]).to_json()
+
+    return {
+        "id": task_id,
+        "difficulty": f"{len(vague)} vague",
+        "question": text,
+        "instruction": text,
+        "test_cases": cases(tests),
+        "public_test_cases": cases(tests[:N_PUBLIC]),
+        "hidden_test_cases": cases(tests[N_PUBLIC:]),
+        "group": "/".join(spec.structure),
+        "slots": [slot for slot in SLOTS if slot in vague],
+    }
+
+
+def write_splits(
+    folder: str | Path, *, seed: int, train: int = 240, dev: int = 100, heldout: int = 300
+) -> dict[str, Path]:
+    """Write ``train.jsonl``, ``dev.jsonl`` and ``heldout.jsonl`` into ``folder``; returns their paths by split."""
+    folder = Path(folder)
+    paths = {}
+    for split, n in zip(SPLITS, (train, dev, heldout), strict=True):
+        paths[split] = folder / f"{split}.jsonl"
+        write_jsonl(paths[split], draw_tasks(split, n, seed))
+    return paths
+
+
+def family_hash() -> str:
+    """Identity of the family: a hash over its tables and over tasks drawn from every split."""
+    tables = [
+        {name: [o.stated, o.vague, o.line, o.constants] for name, o in OPERATIONS.items()},
+        {name: r[:2] for name, r in REARRANGEMENTS.items()},
+        {name: o[:2] for name, o in OUTPUTS.items()},
+        REARRANGEMENT_VAGUE, SEPARATORS, LABELS, OUTPUT_WEIGHTS, VAGUE_PROBABILITY,
+        {split: structures(split) for split in SPLITS},
+        {split: list(draw_tasks(split, 50, 0)) for split in SPLITS},
+    ]
+    return hashlib.sha256(json.dumps(tables, sort_keys=True).encode()).hexdigest()
