@@ -133,7 +133,7 @@ BUILT_IN = {"default": DEFAULT, "tiny": TINY}
 
 
 def load(spec: str) -> Prompts:
-    """The prompt set `default` or `tiny`, or one read from a JSON file that has exactly the fields of Prompts.
+    """The prompt set `default` or `tiny`, or one from a JSON file with exactly the fields of Prompts.
 
     Raises InputError for a file that is missing, malformed or lacks what Prompts needs.
     """

@@ -88,7 +88,7 @@ def t_quantile(probability: float, freedom: int) -> float:
     """Quantile of Student's t for a whole number of degrees of freedom, by bisection of its exact CDF.
 
     Accurate to 1e-9 for 0.5 <= probability <= 0.9999. Above 10,000 degrees the normal quantile with
-    its first correction term is used (error below 1e-8). Raises ValueError outside these ranges.
+    its first correction term is used (error below 1e-7). Raises ValueError outside these ranges.
     """
     if not 0.5 <= probability <= 0.9999 or freedom < 1:
         raise ValueError(f"needs 0.5 <= probability <= 0.9999 and freedom >= 1, got {probability}, {freedom}")

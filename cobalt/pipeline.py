@@ -1,0 +1,230 @@
+"""The one asynchronous loop behind every stage that turns rows into rows.
+
+Work runs with bounded concurrency; every finished row is on disk before it counts; a run that was killed
+or interrupted continues with the rows that are missing; a row that keeps failing is recorded and the run
+goes on.
+"""
+
+import asyncio
+import contextlib
+import random
+import signal
+import sys
+import threading
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sized
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from cobalt.errors import InfraError, InputError
+from cobalt.files import StrPath
+from cobalt.ledger import Book, Failures, Id, Summary, failures_path, put_in_order
+from cobalt.progress import LineProgress, Progress, TerminalProgress, make_progress
+from cobalt.records import Row, row_id
+from cobalt.store import JsonlWriter, check_resume, row_ids
+
+__all__ = [
+    "LineProgress",
+    "Progress",
+    "Summary",
+    "TerminalProgress",
+    "failures_path",
+    "make_progress",
+    "run_rows",
+]
+
+
+async def run_rows(
+    rows: Iterable[Row],
+    work: Callable[[Row], Awaitable[Row]],
+    *,
+    output: StrPath,
+    concurrency: int,
+    settings: Mapping[str, Any],
+    resume: bool = True,
+    retries: int = 2,
+    label: str = "rows",
+    progress: Progress | None = None,
+    key: str = "id",
+    inputs: Mapping[str, StrPath] | Iterable[StrPath] = (),
+    extra: Callable[[], Mapping[str, Any]] | Mapping[str, Any] | None = None,
+    backoff_s: float = 0.5,
+    ordered: bool = True,
+) -> Summary:
+    """Apply `work` to every row whose `key` is not yet in `output`, at most `concurrency` at once.
+
+    A finished row is appended to `output` and on disk at once. If `work` raises, it is tried `retries`
+    more times after a pause that doubles from `backoff_s` seconds; then the row goes to
+    `OUTPUT.failures.jsonl` and the run goes on (a later run tries it again). InputError is not retried:
+    the rows in flight are finished and it is raised. When all rows are there and `ordered`, the output is
+    put in the order of `rows`, so that equal runs give equal files.
+
+    The manifest is written at the start and at the end: `settings`, `inputs`, counts, wall and CPU seconds
+    (of this process and the children it waited for, summed over resumed runs) and `extra` (or what it returns
+    when called).
+
+    Ctrl-C (or SIGTERM) starts no new row and finishes those in flight; a second one cancels them. Either
+    way KeyboardInterrupt is raised after the output is closed, and the next run continues.
+
+    Raises SettingsChanged if `output` was made under other settings; InputError if it exists and `resume`
+    is off, if another run is writing it, or if an id is missing or occurs twice; InfraError if the disk fails.
+    """
+    if concurrency < 1:
+        raise InputError(f"concurrency must be at least 1, got {concurrency}")
+    output = Path(output)
+    if not resume and output.exists() and output.stat().st_size:
+        raise InputError(f"{output} exists; give another output file or delete it")
+    check_resume(output, settings)
+    writer = JsonlWriter(output)
+    failures = Failures(output, key)
+    try:
+        done = row_ids(output, key)
+        run = _Run(rows, work, writer, failures, done, key, retries, backoff_s, label, progress)
+        book = Book(output, settings, inputs, extra, run.summary)
+        book.write()
+        try:
+            with _interrupts(run):
+                await run.loop(concurrency)
+        finally:
+            await asyncio.shield(writer.aclose())
+            failures.close(run.done)
+            book.write()
+    finally:
+        writer.close()
+    if run.error is not None:
+        raise run.error
+    if run.stopping:
+        of_total = "" if run.total is None else f" of {run.total}"
+        raise KeyboardInterrupt(
+            f"{label}: {len(run.done)}{of_total} rows are in {output}; run the same command again to continue"
+        )
+    if ordered and not run.summary.failed:
+        await asyncio.to_thread(put_in_order, output, run.order, key)
+    return run.summary
+
+
+@dataclass
+class _Run:
+    """One call of run_rows: the rows still to do, and the workers that share them."""
+
+    rows: Iterable[Row]
+    work: Callable[[Row], Awaitable[Row]]
+    writer: JsonlWriter
+    failures: Failures
+    done: set[Id]
+    key: str
+    retries: int
+    backoff_s: float
+    label: str
+    progress: Progress | None
+    stopping: bool = False
+    error: Exception | None = None
+    order: list[Id] = field(default_factory=list)
+    tasks: list[asyncio.Task[None]] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.total = len(self.rows) if isinstance(self.rows, Sized) else None
+        self.summary = Summary(self.writer.path)
+        self.todo = self._missing()
+
+    def _missing(self) -> Iterator[tuple[Id, Row]]:
+        before = frozenset(self.done)
+        seen = set[Id]()
+        for position, row in enumerate(self.rows, start=1):
+            key = row_id(row, f"row {position}", self.key)
+            if key in seen:
+                raise InputError(f"row {position}: '{self.key}' {key!r} occurs twice; ids must be unique")
+            seen.add(key)
+            self.order.append(key)
+            self.summary.total = position
+            if key in before:
+                self.summary.resumed += 1
+            else:
+                yield key, row
+
+    async def loop(self, concurrency: int) -> None:
+        self._show()
+        self.tasks = [asyncio.create_task(self._worker()) for _ in range(concurrency)]
+        try:
+            outcomes = await asyncio.gather(*self.tasks, return_exceptions=True)
+        except asyncio.CancelledError:  # the caller is cancelled: take the workers along
+            self.cancel()
+            await asyncio.gather(*self.tasks, return_exceptions=True)
+            raise
+        for outcome in outcomes:
+            if isinstance(outcome, asyncio.CancelledError) and not self.stopping:
+                raise outcome
+        self._show()
+
+    def cancel(self) -> None:
+        for task in self.tasks:
+            task.cancel()
+
+    async def _worker(self) -> None:
+        try:
+            while not self.stopping and self.error is None:
+                item = next(self.todo, None)
+                if item is None:
+                    return
+                await self._one(*item)
+                self._show()
+        except Exception as error:
+            # The other workers see it, finish their rows and stop.
+            self.error = self.error or error
+
+    async def _one(self, key: Id, row: Row) -> None:
+        for attempt in range(1, self.retries + 2):
+            try:
+                result = await self.work(row)
+                if result.get(self.key) != key:
+                    raise InfraError(f"the result has {self.key} {result.get(self.key)!r} instead of {key!r}")
+                break
+            except InputError:
+                raise
+            except Exception as error:
+                if attempt > self.retries or self.stopping:
+                    self.summary.failed += 1
+                    await self.failures.write(key, error, attempt)
+                    return
+                self.summary.retried += 1
+                await asyncio.sleep(self.backoff_s * 2 ** (attempt - 1) * random.uniform(0.75, 1.25))
+        await self.writer.write(result)
+        self.done.add(key)
+        self.summary.written += 1
+
+    def _show(self) -> None:
+        if self.progress is not None:
+            done = self.summary.resumed + self.summary.written
+            self.progress.advance(
+                self.label, done, self.total, failed=self.summary.failed, retried=self.summary.retried
+            )
+
+
+@contextlib.contextmanager
+def _interrupts(run: _Run) -> Iterator[None]:
+    """First SIGINT or SIGTERM: finish the rows in flight. Second: cancel them."""
+    loop = asyncio.get_running_loop()
+
+    def on_signal() -> None:
+        if run.stopping:
+            run.cancel()
+            return
+        run.stopping = True
+        print(
+            f"{run.label}: finishing the rows in flight; interrupt again to stop at once",
+            file=sys.stderr,
+            flush=True,
+        )
+
+    before: dict[signal.Signals, Any] = {}
+    if threading.current_thread() is threading.main_thread():
+        for number in (signal.SIGINT, signal.SIGTERM):
+            if signal.getsignal(number) is not signal.SIG_IGN:
+                before[number] = signal.getsignal(number)
+                loop.add_signal_handler(number, on_signal)
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            loop.remove_signal_handler(number)
+            signal.signal(number, signal.SIG_DFL if handler is None else handler)
