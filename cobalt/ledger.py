@@ -126,7 +126,8 @@ def put_in_order(path: Path, order: list[Id], key: str) -> None:
             spans[row_id(json.loads(line), f"{path}:{number}", key)] = offset, len(line)
             offset += len(line)
         wanted = [each for each in order if each in spans]
-        wanted += spans.keys() - set(order)
+        known = set(order)
+    wanted += [each for each in spans if each not in known]
         if wanted == list(spans):
             return
         with replacing(path) as target:
