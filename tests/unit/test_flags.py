@@ -1,0 +1,91 @@
+"""Flags and exit codes, as a user of a door meets them."""
+
+import subprocess
+import sys
+import textwrap
+
+import pytest
+
+from cobalt.errors import BadRequest, InfraError, InputError, SettingsChanged
+from cobalt.flags import parser, positive_int, run_main
+
+
+def _parser():
+    p = parser("A door.")
+    p.add_argument("-i", "--input_file", required=True, help="where from")
+    p.add_argument("--max_tokens", type=positive_int, default=8192, help="tokens per completion")
+    p.add_argument("--top-p", type=float, default=0.95, help="nucleus")
+    p.add_argument("--enable_thinking", action="store_true", help="cut thinking")
+    p.add_argument("rest", nargs="*")
+    return p
+
+
+@pytest.mark.parametrize("flag", ["--input_file", "--input-file", "-i"])
+@pytest.mark.parametrize("joined", [True, False])
+def test_hyphens_and_underscores_are_the_same(flag, joined):
+    name = [f"{flag}=a-b_c"] if joined and flag != "-i" else [flag, "a-b_c"]
+    args = _parser().parse_args([*name, "--max-tokens", "7", "--top_p=0.5", "--enable-thinking"])
+    assert (args.input_file, args.max_tokens, args.top_p, args.enable_thinking) == ("a-b_c", 7, 0.5, True)
+
+
+def test_words_after_a_double_dash_are_left_alone():
+    assert _parser().parse_args(["-i", "x", "--", "--max-tokens"]).rest == ["--max-tokens"]
+
+
+@pytest.mark.parametrize("given", [["--input", "x"], ["-i", "x", "--max_tokens", "0"], ["-i", "x", "--nope"], []])
+def test_wrong_flags_exit_with_2(given, capsys):
+    with pytest.raises(SystemExit) as stop:
+        _parser().parse_args(given)
+    assert stop.value.code == 2
+    assert "error:" in capsys.readouterr().err
+
+
+def test_help_shows_defaults_where_there_are_some(capsys):
+    with pytest.raises(SystemExit):
+        _parser().parse_args(["--help"])
+    text = capsys.readouterr().out
+    assert "tokens per completion (default: 8192)" in text
+    assert "(default: None)" not in text and "(default: False)" not in text
+
+
+@pytest.mark.parametrize(
+    ("outcome", "code", "message"),
+    [
+        (None, 0, ""),
+        (3, 3, ""),
+        (InputError("no such file"), 2, "error: no such file"),
+        (BadRequest("lists differ"), 2, "error: lists differ"),
+        (SettingsChanged("top_p"), 2, "error: top_p"),
+        (InfraError("engine died"), 1, "error: engine died"),
+        (KeyboardInterrupt("12 rows kept"), 130, "interrupted: 12 rows kept"),
+    ],
+)
+def test_exit_codes(outcome, code, message, capsys):
+    def main(argv):
+        assert argv is None
+        if isinstance(outcome, BaseException):
+            raise outcome
+        return outcome
+
+    with pytest.raises(SystemExit) as stop:
+        run_main(main)
+    assert stop.value.code == code
+    assert capsys.readouterr().err.strip() == message
+
+
+def test_a_bug_keeps_its_traceback():
+    with pytest.raises(ZeroDivisionError):
+        run_main(lambda argv: 1 // 0)
+
+
+def test_a_reader_that_goes_away_causes_no_traceback():
+    code = textwrap.dedent("""
+        from cobalt.flags import run_main
+        run_main(lambda argv: [print("x" * 100) for _ in range(10000)] and 0)
+    """)
+    done = subprocess.run(
+        ["bash", "-c", '"$0" -c "$1" | head -1; exit ${PIPESTATUS[0]}', sys.executable, code],
+        capture_output=True,
+        text=True,
+    )
+    assert (done.returncode, done.stderr) == (1, "")

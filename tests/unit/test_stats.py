@@ -1,0 +1,116 @@
+"""Estimates against brute force, scipy and simulation."""
+
+import itertools
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy import stats as scipy_stats
+
+from cobalt.stats import clustered_mean, paired_bootstrap, pass_at_k, t_quantile
+
+
+@given(st.integers(1, 8).flatmap(lambda n: st.tuples(st.just(n), st.integers(0, n), st.integers(1, n))))
+def test_pass_at_k_is_the_share_of_draws_with_a_right_one(case):
+    n, c, k = case
+    draws = list(itertools.combinations([True] * c + [False] * (n - c), k))
+    assert pass_at_k(n, c, k) == pytest.approx(sum(map(any, draws)) / len(draws), abs=1e-12)
+
+
+def test_pass_at_k_on_its_borders():
+    assert math.isnan(pass_at_k(3, 3, 4))
+    assert pass_at_k(16, 4, 1) == 0.25
+    assert 0 < pass_at_k(100_000, 1, 50_000) < 1
+    for bad in [(3, 4, 1), (3, -1, 1), (3, 1, 0)]:
+        with pytest.raises(ValueError, match="needs"):
+            pass_at_k(*bad)
+
+
+@pytest.mark.parametrize("freedom", [1, 2, 3, 4, 7, 30, 299, 5000, 20_000])
+@pytest.mark.parametrize("probability", [0.5, 0.9, 0.975, 0.9995])
+def test_t_quantiles(freedom, probability):
+    assert t_quantile(probability, freedom) == pytest.approx(scipy_stats.t.ppf(probability, freedom), abs=1e-6)
+
+
+def test_single_samples_give_the_textbook_interval():
+    values = [0.0, 1.0, 1.0, 0.5, 0.25]
+    result = clustered_mean([[v] for v in values])
+    lo, hi = scipy_stats.t.interval(0.95, 4, np.mean(values), scipy_stats.sem(values))
+    assert tuple(result) == pytest.approx((np.mean(values), lo, hi, scipy_stats.sem(values)))
+
+
+def test_every_task_weighs_the_same():
+    assert clustered_mean([[1.0] * 9, [0.0]]).mean == 0.5
+
+
+def test_copies_of_a_cluster_add_no_certainty():
+    tasks = [[0.1], [0.4], [0.8]]
+    once = clustered_mean(tasks)
+    five = clustered_mean([t for t in tasks for _ in range(5)], [c for c in "abc" for _ in range(5)])
+    assert tuple(five) == pytest.approx(tuple(once))
+    assert clustered_mean([t for t in tasks for _ in range(5)]).se < once.se / 1.5
+
+
+def test_one_cluster_has_no_interval():
+    result = clustered_mean([[0.0], [1.0]], ["a", "a"])
+    assert result.mean == 0.5 and all(map(math.isnan, result[1:]))
+    assert math.isnan(paired_bootstrap([1.0], [0.0]).lo)
+
+
+@pytest.mark.parametrize("bad", [[], [[]], [[1.0], []], [[math.nan]], [[math.inf]]])
+def test_what_has_no_mean(bad):
+    with pytest.raises(ValueError):
+        clustered_mean(bad)
+
+
+def test_mismatched_lengths():
+    with pytest.raises(ValueError, match="paired"):
+        paired_bootstrap([1.0], [1.0, 2.0])
+    with pytest.raises(ValueError, match="cluster labels"):
+        paired_bootstrap([1.0, 0.0], [1.0, 2.0], ["a"])
+
+
+def test_bootstrap_is_seeded_and_paired():
+    rng = np.random.default_rng(1)
+    base = rng.random(60)
+    first = paired_bootstrap(base + 0.1, base)
+    assert tuple(first) == pytest.approx((0.1, 0.1, 0.1, 0.0), abs=1e-9)  # pairing removes task difficulty
+    other = rng.random(60)
+    assert paired_bootstrap(base, other, seed=3) == paired_bootstrap(base, other, seed=3)
+    assert paired_bootstrap(base, other, seed=3) != paired_bootstrap(base, other, seed=4)
+
+
+def test_bootstrap_agrees_with_the_t_interval_on_many_tasks():
+    rng = np.random.default_rng(0)
+    a, b = rng.random(400), rng.random(400)
+    boot = paired_bootstrap(a, b, n=4000)
+    exact = clustered_mean([[d] for d in a - b])
+    assert tuple(boot) == pytest.approx(tuple(exact), abs=0.004)
+
+
+def _simulate(rng, clusters, size):
+    """Values whose cluster share is large, true mean 0, and their labels."""
+    sizes = rng.integers(1, 2 * size, clusters)
+    labels = np.repeat(np.arange(clusters), sizes)
+    values = rng.normal(size=clusters)[labels] + 0.3 * rng.normal(size=len(labels))
+    return values, labels.tolist()
+
+
+def test_clustered_intervals_cover_the_truth_and_naive_ones_do_not():
+    rng = np.random.default_rng(0)
+    covered = np.zeros(3)
+    runs = 300
+    for seed in range(runs):
+        values, labels = _simulate(rng, clusters=40, size=5)
+        intervals = (
+            paired_bootstrap(values, np.zeros(len(values)), labels, n=400, seed=seed),
+            clustered_mean([[v] for v in values], labels),
+            clustered_mean([[v] for v in values]),
+        )
+        covered += [i.lo <= 0 <= i.hi for i in intervals]
+    bootstrap, robust, naive = covered / runs
+    assert 0.88 <= bootstrap <= 0.99
+    assert 0.88 <= robust <= 0.99
+    assert naive < 0.75
