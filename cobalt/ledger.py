@@ -123,11 +123,12 @@ def put_in_order(path: Path, order: list[Id], key: str) -> None:
     with open(path, "rb") as handle:
         offset = 0
         for number, line in enumerate(handle, start=1):
-            spans[row_id(json.loads(line), f"{path}:{number}", key)] = offset, len(line)
+            if line.strip():
+                spans[row_id(json.loads(line), f"{path}:{number}", key)] = offset, len(line)
             offset += len(line)
         wanted = [each for each in order if each in spans]
         known = set(order)
-    wanted += [each for each in spans if each not in known]
+        wanted += [each for each in spans if each not in known]
         if wanted == list(spans):
             return
         with replacing(path) as target:
