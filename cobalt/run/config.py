@@ -26,7 +26,9 @@ class Tasks:
 
 @dataclass(frozen=True)
 class Model:
-    """The reference model: a Hugging Face folder, relative to the configuration file; prompts by name or file."""
+    """The reference model: a Hugging Face folder, relative to the configuration file; prompts by name or
+    file.
+    """
 
     path: str = "../models/tiny-reference"
     engine: Literal["transformers"] = "transformers"

@@ -37,12 +37,12 @@ class Meter:
 
     CPU seconds: a child's time reaches its parent's account only when the parent waits for it, which Ray and
     others do not always do. So every process ever seen below this one is watched until it ends, even when its
-    parent dies first; if it ends and no parent's account grew by its time, its last reading is kept. Missed is
-    only what such a process used after the last look (`every_s`), and processes that nobody waited for and that
-    lived between two looks.
+    parent dies first; if it ends and no parent's account grew by its time, its last reading is kept. Missed
+    is only what such a process used after the last look (`every_s`), and processes that nobody waited for and
+    that lived between two looks.
 
-    Memory: the sum over the tree of proportional set sizes (shared pages divided among their users); the resident
-    size where the kernel does not tell. `peak_mib` is the highest sum at any look.
+    Memory: the sum over the tree of proportional set sizes (shared pages divided among their users); the
+    resident size where the kernel does not tell. `peak_mib` is the highest sum at any look.
     """
 
     def __init__(self, every_s: float = 1.0) -> None:
@@ -150,7 +150,9 @@ def _below(pid: int, ended: dict[int, _Seen]) -> float:
 
 
 def _memory(pid: int) -> float:
-    """Proportional set size of a process in bytes, the resident one where that is not to be had, 0 if it ended."""
+    """Proportional set size of a process in bytes, the resident one where that is not to be had, 0 if it
+    ended.
+    """
     try:
         with open(f"/proc/{pid}/smaps_rollup", "rb") as handle:
             for line in handle:

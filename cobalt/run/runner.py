@@ -1,8 +1,8 @@
 """Stages in order, each skipped when its settings and the content of its inputs are what they were.
 
-There is no graph: a stage names files, and content decides. `OUT/run.json` says what the run is (configuration,
-seeds, model, prompts); another run in the same folder is refused. `OUT/stages/NAME.json` says what a stage read,
-wrote and used.
+There is no graph: a stage names files, and content decides. `OUT/run.json` says what the run is
+(configuration, seeds, model, prompts); another run in the same folder is refused. `OUT/stages/NAME.json` says
+what a stage read, wrote and used.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from typing import Any
 from cobalt.errors import InputError, SettingsChanged
 from cobalt.files import atomic_write, file_sha256, plain, settings_hash, writing
 from cobalt.manifest import flatten, versions
-from cobalt.run.meter import Meter
+from cobalt.run.meter import Meter, Usage
 from cobalt.run.view import Line, View
 
 RUN_FILE, STAGES_FOLDER, LOCK_FILE = "run.json", "stages", ".lock"
@@ -40,8 +40,9 @@ class Outcome:
 class Stage:
     """One step of a run.
 
-    `run` does the work and can be interrupted anywhere: called again, it continues. `settings` and the content of
-    `inputs` (files or folders) determine `outputs`. `expected_s` is a rough guess for the time left shown.
+    `run` does the work and can be interrupted anywhere: called again, it continues. `settings` and the
+    content of `inputs` (files or folders) determine `outputs`. `expected_s` is a rough guess for the time
+    left shown.
     """
 
     name: str
@@ -63,9 +64,9 @@ class Folder:
     def opened(self, *, fresh: bool) -> Iterator[None]:
         """Check the folder, take its lock and write `run.json`.
 
-        Raises InputError if the folder cannot be written, is used by another process, or holds files that are no
-        run; SettingsChanged if it holds another run. Nothing is changed then. With `fresh` a run that is there is
-        deleted first.
+        Raises InputError if the folder cannot be written, is used by another process, or holds files that are
+        no run; SettingsChanged if it holds another run. Nothing is changed then. With `fresh` a run that is
+        there is deleted first.
         """
         self._check(fresh)
         with writing(self.path):
@@ -75,7 +76,8 @@ class Folder:
             try:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
-                raise InputError(f"another run is at work in {self.path}; wait for it or give another OUT") from None
+                message = f"another run is at work in {self.path}; wait for it or give another OUT"
+                raise InputError(message) from None
             self._check(fresh)
             if fresh:
                 self._clear()
@@ -93,8 +95,8 @@ class Folder:
         before = self._before()
         if before is None and others:
             raise InputError(
-                f"{self.path} holds files ({', '.join(sorted(others)[:3])}, ...) but no run of ours (no {RUN_FILE}); "
-                "give another OUT"
+                f"{self.path} holds files ({', '.join(sorted(others)[:3])}, ...) but no run of ours "
+                f"(no {RUN_FILE}); give another OUT"
             )
         if before is None or fresh:
             return
@@ -107,7 +109,7 @@ class Folder:
         if changed:
             raise SettingsChanged(
                 "\n".join([f"{self.path} holds a run with other settings (before -> now):", *changed])
-                + "\nNothing was changed. Start again there with FRESH=1 (--fresh), or give another OUT (--out)."
+                + "\nNothing was changed. Start again there with FRESH=1 (--fresh) or give another OUT (--out)."
             )
 
     def _before(self) -> dict[str, Any] | None:
@@ -117,7 +119,7 @@ class Folder:
         except FileNotFoundError:
             return None
         except (OSError, ValueError, KeyError, TypeError) as error:
-            raise InputError(f"{path} cannot be read as the record of a run ({error}); give another OUT") from None
+            raise InputError(f"{path}: not readable as a run's record ({error}); give another OUT") from None
         return before if isinstance(before, dict) else None
 
     def _clear(self) -> None:
@@ -138,7 +140,6 @@ class Runner:
     def __init__(self, out: Path, stages: Sequence[Stage], meter: Meter) -> None:
         self.out, self.stages, self.meter = out, stages, meter
         self._hashes: dict[tuple[str, int, int], str] = {}
-        self.stage_began = (0.0, 0.0)  # wall and CPU seconds on the meter
 
     def finished(self) -> bool:
         """Whether every stage is done and unchanged."""
@@ -154,7 +155,7 @@ class Runner:
             view.begin(stage.name)
             earlier = self.record(stage.name) or {}
             basis = self._basis(stage)
-            began = self.stage_began = tuple(self.meter.usage())
+            began = self.meter.usage()
             if earlier.get("finished") or earlier.get("hash") != basis["hash"]:
                 earlier = {}
             try:
@@ -166,7 +167,8 @@ class Runner:
             view.end(stage.name, wall_s=record["wall_s"], rows=outcome.rows_out, kept=False)
 
     def record(self, name: str) -> dict[str, Any] | None:
-        """The record of a stage, None if it never ran. A damaged record counts as none: the stage runs again."""
+        """The record of a stage, None if it never ran. A damaged record counts as none: the stage runs again.
+        """
         try:
             record = json.loads(self._path(name).read_text(encoding="utf-8"))
         except (FileNotFoundError, ValueError):
@@ -185,8 +187,10 @@ class Runner:
         if record.get("hash") != self._basis(stage)["hash"]:
             return None
         outputs = record.get("outputs", {})
-        same = all(path.exists() and outputs.get(self._name(path)) == self._content(path) for path in stage.outputs)
-        return record if same else None
+        for path in stage.outputs:
+            if not path.exists() or outputs.get(self._name(path)) != self._content(path):
+                return None
+        return record
 
     def _basis(self, stage: Stage) -> dict[str, Any]:
         inputs = {self._name(path): self._content(path) for path in stage.inputs}
@@ -195,20 +199,21 @@ class Runner:
 
     def _write(
         self, stage: Stage, basis: Mapping[str, Any], earlier: Mapping[str, Any],
-        began: tuple[float, ...], outcome: Outcome | None,
+        began: Usage, outcome: Outcome | None,
     ) -> dict[str, Any]:  # fmt: skip
         usage = self.meter.usage()
         record: dict[str, Any] = {
             "name": stage.name,
             **basis,
-            "wall_s": round(earlier.get("wall_s", 0.0) + usage.wall_s - began[0], 2),
-            "cpu_s": round(earlier.get("cpu_s", 0.0) + usage.cpu_s - began[1], 2),
+            "wall_s": round(earlier.get("wall_s", 0.0) + usage.wall_s - began.wall_s, 2),
+            "cpu_s": round(earlier.get("cpu_s", 0.0) + usage.cpu_s - began.cpu_s, 2),
             "attempts": earlier.get("attempts", 0) + 1,
             "finished": outcome is not None,
             "ended": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
         }
         if outcome is not None:
-            record |= {"rows_in": outcome.rows_in, "rows_out": outcome.rows_out, "facts": plain(outcome.facts)}
+            record |= {"rows_in": outcome.rows_in, "rows_out": outcome.rows_out}
+            record["facts"] = plain(outcome.facts)
             record["outputs"] = {self._name(path): self._content(path) for path in stage.outputs}
         atomic_write(self._path(stage.name), json.dumps(record, indent=2) + "\n")
         return record

@@ -1,7 +1,8 @@
 """YAML files checked against dataclasses, before anything starts.
 
-A field's annotation is its rule: int, float, str, bool, `Literal`, `X | None`, `list[X]`, a nested dataclass, and
-`Annotated[..., Bounds(low, high)]` for a range. Every error names file, line and field and says what would do.
+A field's annotation is its rule: int, float, str, bool, `Literal`, `X | None`, `list[X]`, a nested dataclass,
+and `Annotated[..., Bounds(low, high)]` for a range. Every error names file, line and field and says what
+would do.
 """
 
 from __future__ import annotations
@@ -40,8 +41,8 @@ class Bounds:
 def load(path: Path, kind: type[T]) -> T:
     """Read the YAML file `path` as a `kind` (a dataclass).
 
-    Raises InputError (`file:line: field ...`) for a file that cannot be read, is no YAML, has unknown, doubled or
-    missing keys, or a value of the wrong type or range.
+    Raises InputError (`file:line: field ...`) for a file that cannot be read, is no YAML, has unknown,
+    doubled or missing keys, or a value of the wrong type or range.
     """
     try:
         text = path.read_text(encoding="utf-8")

@@ -109,7 +109,7 @@ class View:
                 self.console.print(self)
 
     def left_s(self) -> float | None:
-        """Seconds to go: the expected times of what is left, scaled by how this machine has kept to them so far."""
+        """Seconds to go: the expected times of what is left, scaled by how they have held so far."""
         with self._lock:
             lines = list(self.lines.values())
             spent = expected = FIRST_GUESS_WEIGHT_S
@@ -154,7 +154,8 @@ class View:
                 middle = Table.grid(padding=(0, 1))
                 bar = ProgressBar(total=line.total, completed=line.done, width=24)
                 middle.add_row(bar, Text(f"{line.note} {line.done}/{line.total}", style="dim"))
-        return [Text(mark, style=style), Text(line.title, style=style), Text(seconds, justify="right"), middle]
+        title, spent = Text(line.title, style=style), Text(seconds, justify="right")
+        return [Text(mark, style=style), title, spent, middle]
 
     def _number(self, line: Line) -> str:
         position = list(self.lines).index(line.name) + 1
