@@ -35,9 +35,11 @@ def atomic_write(path: StrPath, data: bytes | str) -> None:
 def replacing(path: StrPath) -> Iterator[BinaryIO]:
     """A binary handle whose content replaces `path` when the block ends without an exception."""
     target = Path(path)
-    temporary = target.with_name(f".{target.name}.{os.getpid()}.{os.urandom(4).hex()}.tmp")
+    mine = f".{target.name}.{os.uname().nodename}-"
+    temporary = target.with_name(f"{mine}{os.getpid()}-{os.urandom(4).hex()}.tmp")
     with writing(path):
         target.parent.mkdir(parents=True, exist_ok=True)
+        _remove_orphans(target.parent, mine)
         try:
             with open(temporary, "xb") as handle:
                 yield handle
@@ -53,6 +55,17 @@ def replacing(path: StrPath) -> Iterator[BinaryIO]:
             os.fsync(folder)
         finally:
             os.close(folder)
+
+
+def _remove_orphans(folder: Path, prefix: str) -> None:
+    """Delete temporary files of this target whose process, on this machine, was killed."""
+    for name in os.listdir(folder):
+        if not (name.startswith(prefix) and name.endswith(".tmp")):
+            continue
+        pid = name[len(prefix) :].partition("-")[0]
+        if pid.isdigit() and not os.path.exists(f"/proc/{pid}"):
+            with contextlib.suppress(FileNotFoundError):
+                (folder / name).unlink()
 
 
 @contextlib.contextmanager

@@ -67,7 +67,7 @@ async def run_rows(
     way KeyboardInterrupt is raised after the output is closed, and the next run continues.
 
     Raises SettingsChanged if `output` was made under other settings; InputError if it exists and `resume`
-    is off, if another run is writing it, or if an id is missing or occurs twice; InfraError if the disk fails.
+    is off, another run is writing it, or an id is missing or occurs twice; InfraError if the disk fails.
     """
     if concurrency < 1:
         raise InputError(f"concurrency must be at least 1, got {concurrency}")

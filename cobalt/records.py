@@ -28,7 +28,7 @@ class Message(TypedDict):
 
 
 class TestResult(TypedDict):
-    """Outcome of one test: `status` is one of TEST_STATUSES, times in seconds, `returncode` None if killed."""
+    """Outcome of one test: `status` from TEST_STATUSES, times in seconds, `returncode` None if killed."""
 
     status: str
     cpu_s: float

@@ -227,7 +227,10 @@ class JsonlWriter:
     def close(self) -> None:
         """Close the file. Rows of `write` calls still waiting are lost; `aclose` waits for them."""
         self._thread.shutdown()
-        self._file.close()
+        if not self._file.closed:
+            with contextlib.suppress(OSError):  # explicitly: a child forked just now may still hold the file
+                fcntl.flock(self._file.fileno(), fcntl.LOCK_UN)
+            self._file.close()
 
     async def aclose(self) -> None:
         """Wait for pending rows, then close the file."""

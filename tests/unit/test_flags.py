@@ -32,7 +32,9 @@ def test_words_after_a_double_dash_are_left_alone():
     assert _parser().parse_args(["-i", "x", "--", "--max-tokens"]).rest == ["--max-tokens"]
 
 
-@pytest.mark.parametrize("given", [["--input", "x"], ["-i", "x", "--max_tokens", "0"], ["-i", "x", "--nope"], []])
+@pytest.mark.parametrize(
+    "given", [["--input", "x"], ["-i", "x", "--max_tokens", "0"], ["-i", "x", "--nope"], []]
+)
 def test_wrong_flags_exit_with_2(given, capsys):
     with pytest.raises(SystemExit) as stop:
         _parser().parse_args(given)

@@ -25,7 +25,8 @@ def prompts(request):
 
 def test_markers_are_the_published_ones():
     assert PROBLEM_MARKER == (
-        "Here is the problem you need to solve. Remember, your program should read from stdin and write to stdout:"
+        "Here is the problem you need to solve. "
+        "Remember, your program should read from stdin and write to stdout:"
     )
     assert FEEDBACK_MARKER == "Here is the execution feedback:"
     assert ALL_PASSED_MARKER == "The code has passed all public test cases"

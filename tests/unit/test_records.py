@@ -10,7 +10,9 @@ from cobalt.errors import BadRequest, InputError
 from cobalt.records import TestCases, require, row_id
 
 text = st.text(st.characters(codec=None), max_size=20)  # lone surrogates and null bytes included
-values = st.recursive(st.none() | st.booleans() | st.integers() | text, lambda v: st.lists(v, max_size=3), max_leaves=5)
+values = st.recursive(
+    st.none() | st.booleans() | st.integers() | text, lambda v: st.lists(v, max_size=3), max_leaves=5
+)
 
 
 @given(st.lists(st.tuples(text, text), max_size=5))

@@ -31,7 +31,9 @@ def test_pass_at_k_on_its_borders():
 @pytest.mark.parametrize("freedom", [1, 2, 3, 4, 7, 30, 299, 5000, 20_000])
 @pytest.mark.parametrize("probability", [0.5, 0.9, 0.975, 0.9995])
 def test_t_quantiles(freedom, probability):
-    assert t_quantile(probability, freedom) == pytest.approx(scipy_stats.t.ppf(probability, freedom), abs=1e-6)
+    assert t_quantile(probability, freedom) == pytest.approx(
+        scipy_stats.t.ppf(probability, freedom), abs=1e-6
+    )
 
 
 def test_single_samples_give_the_textbook_interval():

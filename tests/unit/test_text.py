@@ -7,7 +7,14 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from cobalt.text import TRUNCATION_MARK, after_thinking, extract_code, has_repetition, middle_truncate, shorten
+from cobalt.text import (
+    TRUNCATION_MARK,
+    after_thinking,
+    extract_code,
+    has_repetition,
+    middle_truncate,
+    shorten,
+)
 
 
 @pytest.mark.parametrize(
@@ -105,7 +112,14 @@ def _naive_repetition(text, block, times):
 words = st.text("ab", max_size=12)
 
 
-@given(words, st.text("ab", min_size=1, max_size=6), st.integers(1, 6), words, st.integers(1, 4), st.integers(3, 5))
+@given(
+    words,
+    st.text("ab", min_size=1, max_size=6),
+    st.integers(1, 6),
+    words,
+    st.integers(1, 4),
+    st.integers(3, 5),
+)
 @example("", "a", 12, "", 1, 3)
 @example("b", "ab", 3, "a", 2, 3)
 def test_repetition_agrees_with_brute_force(before, unit, count, after, block, times):

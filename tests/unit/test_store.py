@@ -1,0 +1,300 @@
+"""Files that survive a kill: every torn tail, every failed write."""
+
+import asyncio
+import errno
+import json
+import os
+import subprocess
+import sys
+import time
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cobalt.errors import InfraError, InputError
+from cobalt.store import (
+    JsonlWriter,
+    atomic_write,
+    done_ids,
+    encode_row,
+    file_sha256,
+    read_jsonl,
+    repair_tail,
+    row_ids,
+    settings_hash,
+    write_jsonl,
+)
+
+ROWS = [
+    {"id": 0, "text": "a\nb\u2028c"},
+    {"id": "0", "text": "é\ud800"},
+    {"id": 2, "deep": [{"unknown": None}]},
+]
+
+json_values = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats(allow_nan=False)
+    | st.text(st.characters(codec=None)),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
+    max_leaves=8,
+)
+
+
+def rows_of(path, **kw):
+    return [row for _, row in read_jsonl(path, **kw)]
+
+
+@given(st.lists(st.dictionaries(st.text(max_size=8), json_values, max_size=4), max_size=4))
+def test_any_row_comes_back_as_it_was(rows):
+    data = b"".join(map(encode_row, rows))
+    assert data.count(b"\n") == len(rows)
+    assert [json.loads(line) for line in data.split(b"\n")[:-1]] == rows
+
+
+def test_a_tail_torn_at_any_byte_costs_only_the_torn_row(tmp_path):
+    whole = b"".join(map(encode_row, ROWS))
+    ends = [len(b"".join(map(encode_row, ROWS[:n]))) for n in range(len(ROWS) + 1)]
+    path = tmp_path / "x.jsonl"
+    for cut in range(len(whole) + 1):
+        path.write_bytes(whole[:cut])
+        # A row is whole once its closing brace is there; only the newline may be missing.
+        left = sum(1 for end in ends[1:] if cut >= end - 1)
+        assert rows_of(path, repair=True) == ROWS[:left]
+        assert path.read_bytes() == whole[:cut]  # reading changes nothing
+        assert done_ids(path) == {row["id"] for row in ROWS[:left]}
+        assert path.read_bytes() == whole[: ends[left]]
+        with JsonlWriter(path) as writer:
+            writer.append({"id": "next"})
+        assert rows_of(path) == [*ROWS[:left], {"id": "next"}]
+
+
+def test_the_writer_repairs_by_itself(tmp_path):
+    path = tmp_path / "x.jsonl"
+    path.write_bytes(encode_row({"id": 1}) + b'{"id": 2, "te')
+    with JsonlWriter(path) as writer:
+        writer.append({"id": 3})
+    assert rows_of(path) == [{"id": 1}, {"id": 3}]
+
+
+def test_a_torn_tail_longer_than_a_block(tmp_path):
+    path = tmp_path / "x.jsonl"
+    path.write_bytes(encode_row({"id": 1}) + b'{"id": 2, "text": "' + b"x" * 200_000)
+    assert repair_tail(path)
+    assert rows_of(path) == [{"id": 1}]
+    assert not repair_tail(path)
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        (b'{"id": 1', "not a JSON object"),
+        (b"[1]", "expected an object, got list"),
+        (b'{"id": "\xff"}', "not a JSON object"),
+        (b"[" * 100_000, "not a JSON object"),
+    ],
+)
+def test_a_broken_line_is_named(tmp_path, line, message):
+    path = tmp_path / "x.jsonl"
+    path.write_bytes(b'{"id": 0}\n\n' + line + b'\n{"id": 3}\n')
+    for repair in (False, True):
+        with pytest.raises(InputError, match=rf"x\.jsonl:3: .*{message}"):
+            rows_of(path, repair=repair)
+    with pytest.raises(InputError, match=r"x\.jsonl:3"):
+        done_ids(path)
+
+
+def test_a_torn_tail_is_an_error_unless_repair_is_asked_for(tmp_path):
+    path = tmp_path / "x.jsonl"
+    path.write_bytes(b'{"id": 0}\n{"id"')
+    with pytest.raises(InputError, match=r"x\.jsonl:2: .*looks cut off"):
+        rows_of(path)
+
+
+def test_byte_order_mark_carriage_returns_and_blank_lines(tmp_path):
+    path = tmp_path / "x.jsonl"
+    path.write_bytes(b'\xef\xbb\xbf{"id": 1}\r\n  \r\n{"id": 2}')
+    assert list(read_jsonl(path)) == [(1, {"id": 1}), (3, {"id": 2})]
+
+
+def test_paths_that_cannot_be_read_fail_at_the_call(tmp_path):
+    for path in (tmp_path / "gone.jsonl", tmp_path):
+        with pytest.raises(InputError, match="cannot read"):
+            read_jsonl(path)
+    assert done_ids(tmp_path / "gone.jsonl") == set()
+
+
+def test_ids_of_different_types_differ(tmp_path):
+    path = tmp_path / "x.jsonl"
+    write_jsonl(path, [{"id": 0}, {"id": "1"}])
+    assert row_ids(path) == {0, "1"}
+    assert 1 not in row_ids(path) and "0" not in row_ids(path)
+    write_jsonl(path, [{"judge_seq_id": "7"}])
+    assert done_ids(path, "judge_seq_id") == {"7"}
+    with pytest.raises(InputError, match=r"x\.jsonl:1: 'id'"):
+        done_ids(path)
+
+
+async def test_concurrent_writes_are_committed_in_groups(tmp_path, monkeypatch):
+    syncs = []
+    real = os.fsync
+
+    def slow(descriptor):
+        syncs.append(1)
+        time.sleep(0.01)
+        real(descriptor)
+
+    monkeypatch.setattr(os, "fsync", slow)
+    writer = JsonlWriter(tmp_path / "x.jsonl")
+
+    async def one(number):
+        await asyncio.sleep(0.0005 * (number % 10))
+        await writer.write({"id": number})
+        # It is on disk by now.
+        assert f'{{"id": {number}}}\n' in (tmp_path / "x.jsonl").read_text()
+
+    await asyncio.gather(*map(one, range(200)))
+    await writer.aclose()
+    assert row_ids(tmp_path / "x.jsonl") == set(range(200))
+    assert len(syncs) < 60
+
+
+async def test_the_loop_runs_on_while_the_disk_is_slow(tmp_path, monkeypatch):
+    monkeypatch.setattr(os, "fsync", lambda descriptor: time.sleep(0.3))
+    writer = JsonlWriter(tmp_path / "x.jsonl")
+    pending = asyncio.ensure_future(writer.write({"id": 1}))
+    await asyncio.sleep(0)
+    started = time.monotonic()
+    for _ in range(10):
+        await asyncio.sleep(0.001)
+    assert time.monotonic() - started < 0.25 and not pending.done()
+    await pending
+    await writer.aclose()
+
+
+async def test_a_cancelled_writer_leaves_the_others_alone(tmp_path):
+    writer = JsonlWriter(tmp_path / "x.jsonl")
+    tasks = [asyncio.ensure_future(writer.write({"id": n})) for n in range(20)]
+    await asyncio.sleep(0)
+    tasks[3].cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)
+    await writer.write({"id": "after"})
+    await writer.aclose()
+    assert row_ids(tmp_path / "x.jsonl") >= {n for n in range(20) if n != 3} | {"after"}
+
+
+async def test_a_full_disk_tears_nothing_and_is_reported(tmp_path, monkeypatch):
+    path = tmp_path / "x.jsonl"
+    writer = JsonlWriter(path)
+    await writer.write({"id": 1})
+
+    def full(descriptor):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "fsync", full)
+        outcomes = await asyncio.gather(*(writer.write({"id": n}) for n in (2, 3)), return_exceptions=True)
+    assert all(isinstance(each, InfraError) and "No space left" in str(each) for each in outcomes)
+    await writer.write({"id": 4})
+    await writer.aclose()
+    assert rows_of(path) == [{"id": 1}, {"id": 4}]
+
+
+def test_two_runs_cannot_write_one_file(tmp_path):
+    path = tmp_path / "x.jsonl"
+    with JsonlWriter(path) as writer:
+        writer.append({"id": 1})
+        for attempt in (lambda: JsonlWriter(path), lambda: done_ids(path)):
+            with pytest.raises(InputError, match="being written by another run"):
+                attempt()
+        writer.append({"id": 2})
+    assert done_ids(path) == {1, 2}
+
+
+def test_a_forked_child_does_not_keep_the_file_locked(tmp_path):
+    """The child outlives a parent that had no chance to unlock."""
+    code = """
+import os, sys
+from cobalt.store import JsonlWriter
+writer = JsonlWriter(sys.argv[1])
+reader, ready = os.pipe()
+if os.fork() == 0:
+    os.write(ready, b"x")
+    sys.stdin.read()
+    os._exit(0)
+os.read(reader, 1)
+os._exit(0)
+"""
+    path = tmp_path / "x.jsonl"
+    process = subprocess.Popen([sys.executable, "-c", code, str(path)], stdin=subprocess.PIPE)
+    try:
+        assert process.wait(timeout=30) == 0
+        JsonlWriter(path).close()
+    finally:
+        process.stdin.close()  # ends the child
+
+
+def test_atomic_replacement(tmp_path, monkeypatch):
+    path = tmp_path / "deep" / "x.txt"
+    atomic_write(path, "old é")
+    assert path.read_text(encoding="utf-8") == "old é"
+    atomic_write(path, b"new")
+    assert path.read_bytes() == b"new"
+
+    def rows():
+        yield {"id": 1}
+        raise RuntimeError("halfway")
+
+    with pytest.raises(RuntimeError, match="halfway"):
+        write_jsonl(path, rows())
+    monkeypatch.setattr(os, "replace", lambda a, b: (_ for _ in ()).throw(OSError(errno.ENOSPC, "full")))
+    with pytest.raises(InfraError, match="full"):
+        atomic_write(path, "newer")
+    assert path.read_bytes() == b"new"
+    assert os.listdir(path.parent) == ["x.txt"]
+
+
+def test_what_a_killed_writer_left_is_cleared_away(tmp_path):
+    code = """
+import os, sys
+from cobalt.files import replacing
+with replacing(sys.argv[1]) as handle:
+    handle.write(b"half")
+    os._exit(9)
+"""
+    subprocess.run([sys.executable, "-c", code, str(tmp_path / "x")], check=False)
+    (orphan,) = os.listdir(tmp_path)
+    running = orphan.replace(orphan.rpartition("-")[0], f".x.{os.uname().nodename}-{os.getpid()}")
+    (tmp_path / running).touch()
+    atomic_write(tmp_path / "y", "z")
+    assert orphan in os.listdir(tmp_path)
+    atomic_write(tmp_path / "x", "whole")
+    assert sorted(os.listdir(tmp_path)) == sorted([running, "x", "y"])
+
+
+def test_new_files_have_ordinary_permissions(tmp_path):
+    atomic_write(tmp_path / "a", "x")
+    (tmp_path / "b").write_text("x")
+    assert (tmp_path / "a").stat().st_mode == (tmp_path / "b").stat().st_mode
+
+
+@pytest.mark.parametrize("write", [lambda p: atomic_write(p, ""), lambda p: write_jsonl(p, []), JsonlWriter])
+def test_folders_that_cannot_be_written(tmp_path, write):
+    (tmp_path / "file").write_text("kept")
+    for path in (tmp_path / "file" / "x.jsonl", tmp_path):
+        with pytest.raises(InputError, match="cannot write"):
+            write(path)
+    assert (tmp_path / "file").read_text() == "kept"
+
+
+def test_hashes(tmp_path):
+    (tmp_path / "a").write_bytes(b"abc")
+    assert file_sha256(tmp_path / "a") == "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"
+    with pytest.raises(InputError):
+        file_sha256(tmp_path / "gone")
+    assert settings_hash({"a": 1, "b": (1, 2)}) == settings_hash({"b": [1, 2], "a": 1})
+    assert settings_hash({"a": 1}) != settings_hash({"a": "1"})
+    with pytest.raises(TypeError, match="object cannot stand"):
+        settings_hash({"a": object()})
