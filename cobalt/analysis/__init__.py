@@ -1,0 +1,1 @@
+"""What the trajectories show: hidden-test verdicts, statistics over them, control experiments."""

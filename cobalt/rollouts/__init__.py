@@ -1,0 +1,1 @@
+"""Sampling programs: one turn, or many turns with execution feedback between them."""

@@ -1,0 +1,95 @@
+"""The rows a stage reads: checked once, in full, before anything is sampled, run or written."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Callable, Iterator, Sequence
+from itertools import islice
+from pathlib import Path
+
+from cobalt.errors import InputError
+from cobalt.records import Row, row_id
+from cobalt.store import encode_row, file_sha256, read_jsonl
+
+Rows = str | os.PathLike[str] | Sequence[Row]
+
+
+class Source:
+    """Rows of a JSONL file (read again on every pass, never held) or of a list.
+
+    `check(row, where)` is called for every row when the source is opened. `limit` keeps the first rows
+    only. `ids` are in order; `sha256` is of the file or of the rows' JSON text. `path` is None for a list.
+    Raises InputError, with file:line, for a file that cannot be read, a broken line, no row at all, an id
+    that is missing or occurs twice (1 and "1" count as the same: files of one stage never mix them), or by
+    `check`.
+    """
+
+    def __init__(self, rows: Rows, check: Callable[[Row, str], None], limit: int | None = None) -> None:
+        self._rows = rows
+        self._limit = limit
+        self.path = (
+            None if isinstance(rows, Sequence) and not isinstance(rows, str) else Path(os.fspath(rows))
+        )
+        self.ids: list[str | int] = []
+        seen: dict[str, tuple[str | int, str]] = {}
+        for where, row in self.located():
+            key = row_id(row, where)
+            if str(key) in seen:
+                other, first = seen[str(key)]
+                mixed = "" if other == key else f" as {other!r}: a number here and a string there"
+                raise InputError(
+                    f"{where}: id {key!r} was used before, in {first}{mixed}; ids must be unique"
+                )
+            seen[str(key)] = key, where
+            self.ids.append(key)
+            check(row, where)
+        if not self.ids:
+            raise InputError(f"{self.path or 'the list of rows'}: there are no rows")
+        self.sha256 = self._sha256()
+
+    def located(self) -> Iterator[tuple[str, Row]]:
+        """(file:line, row) for every row up to the limit."""
+        if self.path is None:
+            pairs: Iterator[tuple[str, Row]] = (
+                (f"row {number}", row) for number, row in enumerate(self._as_list(), start=1)
+            )
+        else:
+            pairs = ((f"{self.path}:{number}", row) for number, row in read_jsonl(self.path))
+        return islice(pairs, self._limit)
+
+    def __iter__(self) -> Iterator[Row]:
+        return (row for _, row in self.located())
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+    def inputs(self) -> dict[str, os.PathLike[str]]:
+        """For a manifest: the file, if there is one."""
+        return {} if self.path is None else {"input_file": self.path}
+
+    def _as_list(self) -> Sequence[Row]:
+        assert isinstance(self._rows, Sequence) and not isinstance(self._rows, str)
+        return self._rows
+
+    def _sha256(self) -> str:
+        if self.path is not None:
+            return file_sha256(self.path)
+        digest = hashlib.sha256()
+        for row in self._as_list():
+            digest.update(encode_row(row))
+        return digest.hexdigest()
+
+
+def refuse_overwriting(source: Source, output: os.PathLike[str] | str) -> None:
+    """Raise InputError if the output is the input, or lies in a folder that cannot be written or is none."""
+    target = Path(output)
+    if source.path is not None and target.exists() and target.samefile(source.path):
+        raise InputError(f"{target} is the input file; give another output file")
+    if target.is_dir():
+        raise InputError(f"{target} is a folder; give a file")
+    folder = target.absolute().parent
+    while not folder.exists():
+        folder = folder.parent
+    if not folder.is_dir() or not os.access(folder, os.W_OK | os.X_OK):
+        raise InputError(f"cannot write {target}: {folder} is not a folder that can be written")
