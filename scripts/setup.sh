@@ -22,23 +22,30 @@ fits() {
     "$1" -c 'import sys; sys.exit(not (3, 11) <= sys.version_info[:2] < (3, 13))' 2>/dev/null
 }
 
+can_make_venv() { "$1" -c 'import ensurepip, venv' 2>/dev/null; }
+
 find_python() {
-    local candidate
+    local candidate fitting=''
     if [[ -n ${PYTHON:-} ]]; then
         command -v "$PYTHON" >/dev/null || fail "PYTHON=$PYTHON was not found"
         fits "$PYTHON" || fail "PYTHON=$PYTHON is not Python 3.11 or 3.12"
-        candidate=$PYTHON
+        set -- "$PYTHON"
     else
-        for candidate in python3.12 python3.11 python3 ''; do
-            [[ -n $candidate ]] && command -v "$candidate" >/dev/null && fits "$candidate" && break
-        done
-        [[ -n $candidate ]] || fail "Python 3.11 or 3.12 is needed, and none of python3.12, python3.11, python3 is one" \
-            "install one (Debian, Ubuntu: apt install python3.11 python3.11-venv) or run: make setup PYTHON=/path/to/python3.11"
+        set -- python3.12 python3.11 python3
     fi
-    "$candidate" -c 'import ensurepip, venv' 2>/dev/null ||
-        fail "$candidate cannot make virtual environments" \
-            "install its venv package (Debian, Ubuntu: apt install python3-venv) or choose another: make setup PYTHON=..."
-    printf '%s\n' "$candidate"
+    for candidate; do
+        command -v "$candidate" >/dev/null && fits "$candidate" || continue
+        fitting=$candidate
+        if can_make_venv "$candidate"; then
+            printf '%s\n' "$candidate"
+            return
+        fi
+    done
+    [[ -n $fitting ]] ||
+        fail "Python 3.11 or 3.12 is needed, and none of $* is one" \
+            "install one (Debian, Ubuntu: apt install python3.11 python3.11-venv), or make setup PYTHON=/path/to/it"
+    fail "$fitting cannot make virtual environments" \
+        "install its venv package (Debian, Ubuntu: apt install python3-venv), or make setup PYTHON=/path/to/another"
 }
 
 if [[ -x .venv/bin/python && -f $stamp && $(<"$stamp") == "$(key)" ]]; then
