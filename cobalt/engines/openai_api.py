@@ -152,9 +152,9 @@ class OpenAIEngine:
             ):  # the prompt fits, only the room asked for behind it does not
                 return await self._try(payload | {"max_tokens": room})
             return Completion("", CONTEXT_OVERFLOW, used or 0, 0)
-        raise InputError(
-            f"{self.base_url} refused the request for model {self.model_name} (HTTP {status}): {detail}"
-        )
+        # A 404 is a wrong model or address for every request; other refusals may be of this one only.
+        kind = InputError if status == 404 else InfraError
+        raise kind(f"{self.base_url} refused a request for model {self.model_name} (HTTP {status}): {detail}")
 
     async def _call(self, method: str, path: str, payload: Any) -> tuple[int, Any, float | None]:
         """Status, decoded body (text where it is not JSON), seconds of Retry-After."""
