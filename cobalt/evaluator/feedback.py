@@ -1,0 +1,40 @@
+"""The text that tells a model how its program did on a test. Labels and cuts are the published ones."""
+
+import json
+from typing import Any
+
+from cobalt.records import ExecutionResult
+from cobalt.text import middle_truncate
+
+
+def show(value: Any) -> str:
+    """A test value as feedback shows it: text as it is, other values as JSON; cut in the middle."""
+    return middle_truncate(value if isinstance(value, str) else json.dumps(value))
+
+
+def wrong_answer_feedback(test_input: Any, output: Any, expected: Any) -> str:
+    """The program ran; also used where it passed."""
+    return (
+        f"Input:\n{show(test_input)}\nProgram's Output:\n{show(output)}\nExpected Output:\n{show(expected)}"
+    )
+
+
+def stderr_feedback(test_input: Any, output: Any, stderr: str) -> str:
+    """The program ended with an error and said so on stderr."""
+    return f"Input:\n{show(test_input)}\nProgram's Output:\n{show(output)}\nStderr:\n{show(stderr)}"
+
+
+def timeout_feedback(test_input: Any, seconds: float) -> str:
+    return f"Input:\n{show(test_input)}\nTimeoutError: Program timed out after {seconds:g} seconds."
+
+
+def exception_feedback(test_input: Any, text: str) -> str:
+    return f"Input:\n{show(test_input)}\nException: {text}"
+
+
+def first_failure(result: ExecutionResult) -> str | None:
+    """Feedback on the first test that did not pass; None if all passed (or there was none)."""
+    for passed, text in zip(result["passing"], result["feedback"], strict=True):
+        if not passed:
+            return text
+    return None

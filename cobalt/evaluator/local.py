@@ -1,0 +1,124 @@
+"""The evaluator of this machine: a pool of sandbox workers, and verdicts made from what they return."""
+
+import asyncio
+import os
+import threading
+from collections import deque
+from collections.abc import Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from types import TracebackType
+from typing import Any, Self
+
+from cobalt.errors import InfraError
+from cobalt.evaluator.base import Tests, infra_result
+from cobalt.evaluator.sharing import SharedVerdicts
+from cobalt.evaluator.suite import judge_suite
+from cobalt.records import ExecutionResult, TestCases
+from cobalt.sandbox.levels import resolve
+from cobalt.sandbox.policy import Limits
+from cobalt.sandbox.pool import Pool
+
+NO_CODE = "No code block could be extracted."
+
+
+class LocalEvaluator:
+    """Judges programs on this machine, `workers` at a time (default: one per CPU that we may use).
+
+    `isolation`: `auto` (the best level that works here) or a level's name. `shared_verdicts`: identical
+    (program, tests) pairs, at the same time or lately, run once. `counters` has `tests` run, verdicts
+    `shared`, `infra_errors` reported, and `cpu_s`, the CPU seconds of the tests.
+
+    Raises InputError for bad arguments and InfraError if the machine does not give the isolation asked for.
+    """
+
+    name = "local"
+
+    def __init__(
+        self,
+        workers: int | None = None,
+        *,
+        isolation: str = "auto",
+        limits: Limits | None = None,
+        shared_verdicts: bool = True,
+    ) -> None:
+        self.workers = workers or len(os.sched_getaffinity(0))
+        self.limits = limits or Limits()
+        self.isolation = resolve(isolation)
+        self.counters: dict[str, Any] = {"tests": 0, "shared": 0, "infra_errors": 0, "cpu_s": 0.0}
+        self._lock = threading.Lock()
+        self._sharing = SharedVerdicts(enabled=shared_verdicts, on_shared=self._count_shared)
+        self._pool = Pool(self.workers, self.isolation, self.limits)
+        self._threads = ThreadPoolExecutor(self.workers, thread_name_prefix="evaluator")
+        self._closed = False
+
+    def evaluate(self, code: str | None, test_cases: Tests) -> ExecutionResult:
+        return self.submit(code, test_cases).result()
+
+    async def aevaluate(self, code: str | None, test_cases: Tests) -> ExecutionResult:
+        return await asyncio.wrap_future(self.submit(code, test_cases))
+
+    def evaluate_many(self, programs: Iterable[tuple[str | None, Tests]]) -> Iterator[ExecutionResult]:
+        """Results in the order of `programs`, which is read only a little ahead of them."""
+        window: deque[Future[ExecutionResult]] = deque()
+        for code, tests in programs:
+            window.append(self.submit(code, tests))
+            if len(window) >= 4 * self.workers:
+                yield window.popleft().result()
+        while window:
+            yield window.popleft().result()
+
+    def submit(self, code: str | None, test_cases: Tests) -> Future[ExecutionResult]:
+        """Start judging; never blocks. Raises BadRequest at once for tests of the wrong shape."""
+        if self._closed:
+            raise InfraError("the evaluator is closed")
+        tests = TestCases.parse(test_cases)
+        if code is None:
+            future: Future[ExecutionResult] = Future()
+            future.set_result(_no_code(len(tests)))
+            return future
+        return self._sharing.request(code, tests, lambda: self._threads.submit(self._judge, code, tests))
+
+    def close(self) -> None:
+        """End the workers. Requests still waiting fail with InfraError or are cancelled. May be called twice."""
+        self._closed = True
+        self._threads.shutdown(wait=False, cancel_futures=True)
+        self._pool.close()
+        self._threads.shutdown(wait=True)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def _judge(self, code: str, tests: TestCases) -> ExecutionResult:
+        try:
+            result = judge_suite(self._pool, code, tests, self.limits)
+        except InfraError as error:
+            if self._closed:
+                raise
+            result = infra_result(len(tests), str(error))
+        with self._lock:
+            self.counters["tests"] += len(result["per_test"])
+            self.counters["cpu_s"] += sum(each["cpu_s"] for each in result["per_test"])
+            self.counters["infra_errors"] += result["status"] == "infra_error"
+        return result
+
+    def _count_shared(self) -> None:
+        with self._lock:
+            self.counters["shared"] += 1
+
+
+def _no_code(count: int) -> ExecutionResult:
+    return {
+        "passing": [False] * count,
+        "feedback": [f"Exception: {NO_CODE}"] * count,
+        "status": "no_code",
+        "per_test": [
+            {"status": "runtime_error", "cpu_s": 0.0, "wall_s": 0.0, "returncode": None} for _ in range(count)
+        ],
+        "suite_limit": False,
+        "shared": False,
+    }

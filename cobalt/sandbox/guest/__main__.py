@@ -1,0 +1,28 @@
+"""Start of a worker: `python -s -S -P cobalt/sandbox/guest/__main__.py CONTROL_FD PARENT_FD LEVEL STACK`.
+
+Runs by path, without `site`, so the package is found by its place beside this file.
+"""
+
+import os
+import sys
+
+
+def main() -> None:
+    control, parent, level, stack = int(sys.argv[1]), int(sys.argv[2]), sys.argv[3], int(sys.argv[4])
+    import resource
+
+    soft, hard = resource.getrlimit(resource.RLIMIT_STACK)
+    stack = stack if hard == resource.RLIM_INFINITY else min(stack, hard)
+    if soft != stack and len(sys.argv) == 5:
+        # The room that a main stack may grow into is fixed when a program starts: start again.
+        resource.setrlimit(resource.RLIMIT_STACK, (stack, hard))
+        os.execv(sys.executable, [sys.executable, "-s", "-S", "-P", *sys.argv, "restarted"])
+    home = os.path.dirname(os.path.abspath(__file__)).removesuffix("/cobalt/sandbox/guest")
+    sys.path.insert(0, home)
+    from cobalt.sandbox.guest import zygote
+
+    sys.path.remove(home)
+    zygote.main(control, parent, level)
+
+
+main()

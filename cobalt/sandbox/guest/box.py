@@ -1,0 +1,165 @@
+"""Entering the `namespaces` level: own users, processes, network and a small read-only root."""
+
+import contextlib
+import os
+import signal
+import sys
+import sysconfig
+
+from cobalt.sandbox.guest import kernel
+
+INNER_ID = 1000
+_ALL = (
+    kernel.CLONE_NEWUSER
+    | kernel.CLONE_NEWNS
+    | kernel.CLONE_NEWPID
+    | kernel.CLONE_NEWIPC
+    | kernel.CLONE_NEWNET
+    | kernel.CLONE_NEWUTS
+)
+_STAGE = "/tmp"  # covered by the new root, in our own mount namespace only
+_LOCKED = kernel.MS_NOSUID | kernel.MS_NODEV
+
+
+def readable_paths() -> list[str]:
+    """Folders and files that Python needs to import its standard library: nothing else is shown."""
+    found = {sysconfig.get_path("stdlib"), sysconfig.get_path("platstdlib")}
+    with open("/proc/self/maps") as maps:
+        for line in maps:
+            name = line.rstrip("\n").partition("/")[2]
+            if ".so" in name:
+                found.add(os.path.dirname(os.path.realpath("/" + name)))
+    found.update(("/usr/share/zoneinfo", "/etc/ld.so.cache"))
+    # The loader looks for libraries under the names of these links.
+    found.update(each for each in ("/lib", "/lib64", "/usr/lib64") if os.path.islink(each))
+    kept: list[str] = []
+    for path in sorted(found):
+        if os.path.exists(path) and not any(path.startswith(each + "/") for each in kept):
+            kept.append(path)
+    return kept
+
+
+def become_nobody() -> None:
+    """From root to an account that owns nothing, one per worker: the process limit exempts root."""
+    if os.geteuid() != 0:
+        return
+    with contextlib.suppress(PermissionError):
+        os.setgroups([])
+    for number in (0x7E000000 + os.getpid() % 0x00FFFFFF, 65534):
+        try:
+            os.setresgid(number, number, number)
+            os.setresuid(number, number, number)
+        except OSError:
+            continue  # the account is not mapped in this container
+        kernel.prctl(kernel.PR_SET_DUMPABLE, 1)  # else /proc/self belongs to root and cannot be written
+        return
+    raise OSError("running as root, and no other account is available in this container")
+
+
+def _populate() -> None:
+    """A root file system at `_STAGE` that holds the interpreter's files and four devices, all read-only."""
+    kernel.mount("none", "/", "", kernel.MS_REC | kernel.MS_PRIVATE)
+    paths = readable_paths()
+    kernel.mount("tmpfs", _STAGE, "tmpfs", _LOCKED, "size=1m,mode=755")
+    os.umask(0o022)
+    for folder in ("proc", "tmp", "dev/shm"):
+        os.makedirs(f"{_STAGE}/{folder}")
+    for path in paths:
+        if os.path.islink(path):
+            os.makedirs(os.path.dirname(_STAGE + path), exist_ok=True)
+            os.symlink(os.readlink(path), _STAGE + path)
+        else:
+            _bind(path, os.path.isdir(path), kernel.MS_NOSUID | kernel.MS_NODEV | kernel.MS_RDONLY)
+    packages = f"{_STAGE}{sysconfig.get_path('stdlib')}/site-packages"
+    if os.path.isdir(packages) and os.listdir(packages):
+        kernel.mount("tmpfs", packages, "tmpfs", _LOCKED | kernel.MS_RDONLY, "size=4k,mode=755")
+    for device in ("null", "zero", "urandom"):
+        _bind(f"/dev/{device}", False, kernel.MS_NOSUID)
+    os.symlink("urandom", f"{_STAGE}/dev/random")
+    os.symlink("/proc/self/fd", f"{_STAGE}/dev/fd")
+    for number, name in enumerate(("stdin", "stdout", "stderr")):
+        os.symlink(f"/proc/self/fd/{number}", f"{_STAGE}/dev/{name}")
+
+
+def _bind(path: str, folder: bool, flags: int) -> None:
+    target = _STAGE + path
+    if folder:
+        os.makedirs(target, exist_ok=True)
+    else:
+        os.makedirs(os.path.dirname(target), exist_ok=True)
+        os.close(os.open(target, os.O_CREAT | os.O_WRONLY))
+    kernel.mount(path, target, "", kernel.MS_BIND)
+    kernel.mount("none", target, "", kernel.MS_BIND | kernel.MS_REMOUNT | flags | _kept_flags(target))
+
+
+def _kept_flags(path: str) -> int:
+    """Flags of a mount that an unprivileged remount may not clear."""
+    have = os.statvfs(path).f_flag
+    pairs = ((os.ST_NOEXEC, kernel.MS_NOEXEC), (os.ST_RDONLY, kernel.MS_RDONLY), (os.ST_NODEV, kernel.MS_NODEV))
+    return sum(flag for bit, flag in pairs if have & bit)
+
+
+def enter(parent_fd: int, control_fd: int) -> None:
+    """Returns in the zygote, which is process 1 of the new namespaces. The caller becomes its waiter.
+
+    The waiter ends the zygote, and with it every process inside, as soon as the host is gone: its process
+    (`parent_fd`, a pidfd) or its end of the control socket. Raises OSError if a step is refused.
+    """
+    as_root = os.geteuid() == 0
+    if as_root:
+        # Files of root's are bound while we may still reach them.
+        kernel.unshare(kernel.CLONE_NEWNS)
+        _populate()
+        become_nobody()
+    user, group = os.geteuid(), os.getegid()
+    kernel.unshare(_ALL)
+    _write("/proc/self/setgroups", "deny")
+    _write("/proc/self/uid_map", f"{INNER_ID} {user} 1")
+    _write("/proc/self/gid_map", f"{INNER_ID} {group} 1")
+    child = os.fork()
+    if child:
+        _wait(child, parent_fd, control_fd)
+    kernel.prctl(kernel.PR_SET_PDEATHSIG, signal.SIGKILL)
+    if not as_root:
+        _populate()
+    # Mounts made before the user namespace are locked; a recursive bind on top of them is ours to pivot to.
+    kernel.mount(_STAGE, _STAGE, "", kernel.MS_BIND | kernel.MS_REC)
+    os.chdir(_STAGE)
+    # Mounting /proc is allowed only while another, complete one is in sight.
+    kernel.mount("proc", "proc", "proc", kernel.MS_NOSUID | kernel.MS_NODEV | kernel.MS_NOEXEC)
+    kernel.pivot_root_here()
+    kernel.mount("none", "/", "", kernel.MS_BIND | kernel.MS_REMOUNT | kernel.MS_RDONLY | _LOCKED)
+    with contextlib.suppress(OSError):
+        kernel.check(kernel.libc.sethostname(b"sandbox", 7), "sethostname")
+    with contextlib.suppress(OSError):
+        _write("/proc/sys/user/max_user_namespaces", "0")
+    kernel.drop_bounding_set()
+    kernel.prctl(kernel.PR_SET_DUMPABLE, 0)
+
+
+def _write(path: str, text: str) -> None:
+    with open(path, "w") as file:
+        file.write(text)
+
+
+def _wait(child: int, parent_fd: int, control_fd: int) -> None:
+    import select
+
+    gone = os.pidfd_open(child)
+    poller = select.poll()
+    poller.register(gone, select.POLLIN)
+    poller.register(parent_fd, select.POLLIN)
+    poller.register(control_fd, 0)  # a hang-up is always reported
+    poller.poll()
+    with contextlib.suppress(ProcessLookupError):
+        os.kill(child, signal.SIGKILL)
+    os.waitpid(child, 0)
+    os._exit(0)
+
+
+def private_folders(size: int) -> None:
+    """Own mounts and IPC for this process, with an empty /tmp and /dev/shm."""
+    kernel.unshare(kernel.CLONE_NEWNS | kernel.CLONE_NEWIPC)
+    options = f"size={size},nr_inodes=4096,mode=1777"
+    kernel.mount("tmpfs", "/tmp", "tmpfs", _LOCKED | kernel.MS_NOEXEC, options)
+    kernel.mount("tmpfs", "/dev/shm", "tmpfs", _LOCKED | kernel.MS_NOEXEC, options)

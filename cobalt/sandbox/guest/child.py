@@ -1,0 +1,204 @@
+"""What happens in a test's own process: limits, isolation, then the program, as `python solution.py` would."""
+
+import atexit
+import builtins
+import io
+import json
+import linecache
+import marshal
+import os
+import resource
+import signal
+import sys
+import threading
+import traceback
+from types import CodeType, ModuleType
+from typing import Any, NoReturn
+
+import _sitebuiltins
+
+from cobalt.sandbox.guest import box, kernel, landlock, seccomp
+
+# What judges of function tasks put in scope before the program.
+_PRELUDE = """
+import sys, os, re, math, string, random, copy, collections, itertools, functools, heapq
+from typing import *
+from collections import *
+from itertools import *
+from functools import *
+from heapq import *
+from bisect import *
+from math import *
+"""
+
+
+def remember_source(name: str, source: bytes) -> None:
+    """Let tracebacks show the program's lines, although no file of that name exists."""
+    text = source.decode("utf-8", "replace").removeprefix("\ufeff")
+    linecache.cache[name] = (len(source), None, io.StringIO(text, newline=None).read().splitlines(True), name)
+
+
+def set_limits(limits: dict[str, Any], *, cpu_s: float, file_bytes: int) -> None:
+    """Kernel limits of this process and its children. CPU seconds are whole here; the supervisor is exact."""
+    memory = limits["memory_bytes"]
+    cpu = int(cpu_s) + 2
+    for what, value in (
+        (resource.RLIMIT_CPU, cpu),
+        (resource.RLIMIT_AS, memory),
+        (resource.RLIMIT_DATA, memory),
+        (resource.RLIMIT_FSIZE, file_bytes),
+        (resource.RLIMIT_NOFILE, limits["files"]),
+        (resource.RLIMIT_CORE, 0),
+        (resource.RLIMIT_MEMLOCK, 0),
+        (resource.RLIMIT_MSGQUEUE, 0),
+        (resource.RLIMIT_SIGPENDING, 1024),
+    ):
+        hard = resource.getrlimit(what)[1]
+        value = value if hard == resource.RLIM_INFINITY else min(value, hard)
+        resource.setrlimit(what, (value, value))
+
+
+def isolate(level: Any, limits: dict[str, Any], order: dict[str, Any], descriptors: list[int]) -> None:
+    """Give up everything the program must not have. Raises OSError if a step is refused."""
+    if level.own_pids:
+        box.private_folders(limits["tmp_bytes"])
+    else:
+        kernel.prctl(kernel.PR_SET_PDEATHSIG, signal.SIGKILL)
+        os.setsid()
+    for number, fd in enumerate(descriptors):
+        os.dup2(fd, number)
+    if level.name == "landlock":
+        landlock.restrict(level.rules_fd)
+    os.closerange(3, 1 << 16)
+    set_limits(limits, cpu_s=order["cpu_s"], file_bytes=order["output_bytes"])
+    if level.own_pids:
+        # Counted within the worker's user namespace: zygote and supervisor are two of them.
+        processes = limits["processes"] + 2
+        resource.setrlimit(resource.RLIMIT_NPROC, (processes, processes))
+        os.chdir("/tmp")
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    if level.name != "none":
+        kernel.drop_capabilities()
+        seccomp.test_filter(os.getpid(), own_namespaces=level.own_pids).install()
+    kernel.prctl(kernel.PR_SET_DUMPABLE, 1)
+
+
+def compile_to(fd: int, source: bytes, name: str) -> NoReturn:
+    """Write the marshalled code object to `fd`, or the error to stderr as the interpreter would."""
+    status = 0
+    try:
+        code = compile(source, name, "exec", dont_inherit=True)
+    except BaseException as error:
+        remember_source(name, source)
+        _report(error.with_traceback(None))
+        status = 1
+    else:
+        try:
+            data = marshal.dumps(code)
+        except ValueError:
+            data = b""  # nested too deeply to be written: each test compiles for itself
+        view = memoryview(data)
+        while view:
+            view = view[os.write(fd, view) :]
+    os._exit(status)
+
+
+def run(code: CodeType | None, source: bytes, name: str, fn: str | None) -> NoReturn:
+    """Run the program as the main script, or call its function `fn` with the arguments on stdin, and exit."""
+    for module in [each for each in sys.modules if each.partition(".")[0] == "cobalt"]:
+        del sys.modules[module]
+    sys.argv = [name]
+    builtins.exit = _sitebuiltins.Quitter("exit", "Ctrl-D (i.e. EOF)")  # type: ignore[assignment]
+    builtins.quit = _sitebuiltins.Quitter("quit", "Ctrl-D (i.e. EOF)")  # type: ignore[assignment]
+    main = ModuleType("__main__" if fn is None else "solution")
+    main.__dict__.update(__file__=name, __builtins__=builtins, __annotations__={})
+    sys.modules[main.__name__] = main
+    sys.modules["__main__"] = main
+    sys.setrecursionlimit(sys.getrecursionlimit() + 8)  # our own frames below the program's
+    status = 0
+    result: list[str] = []
+    try:
+        if fn is None:
+            exec(code or compile(source, name, "exec", dont_inherit=True), main.__dict__)
+        else:
+            result.append(_call(code or compile(source, name, "exec", dont_inherit=True), main, fn))
+    except SystemExit as stop:
+        status = _exit_status(stop)
+        if fn is not None and status == 0:
+            _write_error(f"SystemExit: {name} ended before {fn} returned\n")
+            status = 1
+    except BaseException as error:
+        status = 130 if isinstance(error, KeyboardInterrupt) else 1
+        _report(error.with_traceback(error.__traceback__ and error.__traceback__.tb_next))
+    _finish(main, status, result)
+
+
+def _call(code: CodeType, main: ModuleType, fn: str) -> str:
+    """JSON text of the value that the program's function returns for the JSON arguments on stdin."""
+    dumps = json.dumps
+    arguments = json.loads(sys.stdin.buffer.read())
+    exec(_PRELUDE, main.__dict__)
+    exec(code, main.__dict__)
+    solution = main.__dict__.get("Solution")
+    owner = solution() if isinstance(solution, type) else None
+    function = getattr(owner, fn) if hasattr(owner, fn) else main.__dict__.get(fn)
+    if function is None:
+        raise NameError(f"name {fn!r} is not defined")
+    return dumps(function(*arguments), ensure_ascii=True)
+
+
+def _exit_status(stop: SystemExit) -> int:
+    if stop.code is None:
+        return 0
+    if isinstance(stop.code, int):
+        return stop.code & 0xFF
+    _write_error(f"{stop.code}\n")
+    return 1
+
+
+def _report(error: BaseException) -> None:
+    """Print a traceback to stderr, through the program's own hook if it set one."""
+    try:
+        if sys.excepthook is not sys.__excepthook__:
+            sys.excepthook(type(error), error, error.__traceback__)
+        else:
+            traceback.print_exception(error)
+    except BaseException:
+        _write_error(f"{type(error).__name__}\n")
+
+
+def _write_error(text: str) -> None:
+    try:
+        sys.stderr.write(text)
+        sys.stderr.flush()
+    except BaseException:
+        pass
+
+
+def _finish(main: ModuleType, status: int, result: list[str]) -> NoReturn:
+    """End as the interpreter does: threads, exit handlers, destructors of globals, flush."""
+    try:
+        threading._shutdown()  # type: ignore[attr-defined]
+        atexit._run_exitfuncs()
+    except BaseException as error:
+        _report(error)
+    try:
+        if result:
+            sys.stdout.write("\n" + result[0] + "\n")
+        # Globals are let go in the interpreter's order, so that destructors that print do print.
+        names = main.__dict__
+        for private in (True, False):
+            for key in list(names):
+                if key != "__builtins__" and (key.startswith("_") and not key.startswith("__")) == private:
+                    names[key] = None
+    except BaseException as error:
+        _report(error)
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            if stream is not None and not stream.closed:
+                stream.flush()
+        except BaseException as error:
+            if stream is sys.stdout:
+                _write_error(f"Exception ignored in: {stream!r}\n{type(error).__name__}: {error}\n")
+                status = 120
+    os._exit(status)

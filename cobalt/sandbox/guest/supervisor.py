@@ -1,0 +1,201 @@
+"""One process per program: compiles it once, runs each test in a fresh child, watches and clears up.
+
+At the `namespaces` level the supervisor is process 1 of its own process namespace. The kernel lets no signal
+from inside reach it, and killing "all processes" from here leaves nothing of a test alive, forks included.
+It holds no inputs, outputs or expectations: a test inherits its memory, and could look.
+"""
+
+import contextlib
+import gc
+import json
+import marshal
+import mmap
+import os
+import select
+import signal
+import socket
+import time
+from types import CodeType
+from typing import Any
+
+from cobalt.sandbox.guest import child, kernel
+
+_TICK_S = 0.1
+_PAGE = os.sysconf("SC_PAGE_SIZE")
+
+
+class Supervisor:
+    """Serves the runs of one program (`order`: name, fn, limits) until the host says end."""
+
+    def __init__(self, control: socket.socket, level: Any, order: dict[str, Any]) -> None:
+        self._control = control
+        self._level = level
+        self._name: str = order["name"]
+        self._fn: str | None = order["fn"]
+        self._limits: dict[str, Any] = order["limits"]
+        self._ready = mmap.mmap(-1, _PAGE)  # shared with the child until the program starts
+        self._poller = select.poll()
+        self._poller.register(control.fileno(), 0)
+        self._source = b""
+        self._code: CodeType | None = None
+
+    def serve(self, source_fd: int, stderr_fd: int) -> None:
+        if self._level.own_pids:
+            kernel.unshare(kernel.CLONE_NEWNS)
+            kernel.mount("proc", "/proc", "proc", kernel.MS_NOSUID | kernel.MS_NODEV | kernel.MS_NOEXEC)
+        elif self._level.name == "none":
+            kernel.prctl(kernel.PR_SET_CHILD_SUBREAPER, 1)
+        self._source = _read_all(source_fd)
+        os.close(source_fd)
+        self._send({"op": "compiled", **self._compile(stderr_fd)})
+        os.close(stderr_fd)
+        child.remember_source(self._name, self._source)
+        gc.freeze()
+        while True:
+            data, descriptors, _, _ = socket.recv_fds(self._control, 1 << 16, 4)
+            order = json.loads(data) if data else {"op": "end"}
+            if order["op"] != "run":
+                return
+            self._send({"op": "done", **self._run(order, descriptors)})
+
+    def _send(self, message: dict[str, Any]) -> None:
+        self._control.send(json.dumps(message).encode())
+
+    def _compile(self, stderr_fd: int) -> dict[str, Any]:
+        """Compile in a child: a hostile source may exhaust time, memory or the compiler's own stack."""
+        result_fd = os.memfd_create("code", os.MFD_CLOEXEC)
+
+        def work() -> None:
+            os.dup2(stderr_fd, 2)
+            child.set_limits(self._limits, cpu_s=self._limits["cpu_s"], file_bytes=1 << 28)
+            self._ready[0] = 1
+            child.compile_to(result_fd, self._source, self._name)
+
+        limits = self._limits
+        fact = self._watch(work, cpu_s=limits["cpu_s"], wall_s=limits["wall_s"])
+        with contextlib.suppress(ValueError, EOFError, TypeError, MemoryError, RecursionError):
+            loaded = marshal.loads(_read_all(result_fd)) if fact["returncode"] == 0 else None
+            self._code = loaded if isinstance(loaded, CodeType) else None
+        os.close(result_fd)
+        return fact
+
+    def _run(self, order: dict[str, Any], descriptors: list[int]) -> dict[str, Any]:
+        def work() -> None:
+            child.isolate(self._level, self._limits, order, descriptors)
+            self._ready[0] = 1
+            self._ready.close()
+            child.run(self._code, self._source, self._name, self._fn)
+
+        fact = self._watch(work, cpu_s=order["cpu_s"], wall_s=order["wall_s"])
+        for fd in descriptors:
+            os.close(fd)
+        return fact
+
+    def _watch(self, work: Any, *, cpu_s: float, wall_s: float) -> dict[str, Any]:
+        """Run `work` in a child to its end or a limit. Returns facts; `why` names the limit that struck."""
+        self._ready[0] = 0
+        start = time.monotonic()
+        pid = os.fork()
+        if pid == 0:
+            try:
+                work()
+            except BaseException as error:
+                with contextlib.suppress(BaseException):
+                    os.write(2, f"sandbox: {error!r}\n".encode())
+            finally:
+                os._exit(71)
+        gone = os.pidfd_open(pid)
+        self._poller.register(gone, select.POLLIN)
+        why = ""
+        wait = min(_TICK_S, cpu_s, wall_s)
+        while not why:
+            events = dict(self._poller.poll(max(1, wait * 1000)))
+            if gone in events:
+                break
+            if events:
+                os._exit(72)  # the host has gone; our end takes everything inside with it
+            cpu, memory, count = self._usage(pid)
+            wall = time.monotonic() - start
+            if cpu >= cpu_s:
+                why = "cpu"
+            elif wall >= wall_s:
+                why = "wall"
+            elif memory > self._limits["memory_bytes"]:
+                why = "memory"
+            elif count > self._limits["processes"]:
+                why = "processes"
+            wait = min(_TICK_S, max(0.002, cpu_s - cpu), max(0.002, wall_s - wall))
+        self._poller.unregister(gone)
+        os.close(gone)
+        if why:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        status, usage = os.wait4(pid, 0)[1:]
+        wall = time.monotonic() - start
+        cpu = usage.ru_utime + usage.ru_stime + self._kill_rest()
+        return {
+            "returncode": os.waitstatus_to_exitcode(status),
+            "why": why or ("cpu" if cpu >= cpu_s else ""),
+            "ready": self._ready[0] == 1,
+            "cpu_s": cpu,
+            "wall_s": wall,
+            "peak_bytes": usage.ru_maxrss * 1024,
+        }
+
+    def _kill_rest(self) -> float:
+        """End whatever a test left behind; returns the CPU seconds that it had used."""
+        if self._level.own_pids:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(-1, signal.SIGKILL)
+        cpu = 0.0
+        while True:
+            if self._level.name == "none":
+                for orphan in _children():
+                    os.kill(orphan, signal.SIGKILL)
+            try:
+                usage = os.wait4(-1, 0)[2]
+            except ChildProcessError:
+                return cpu
+            cpu += usage.ru_utime + usage.ru_stime
+
+    def _usage(self, pid: int) -> tuple[float, int, int]:
+        """CPU seconds, bytes of private memory and number of threads of the test's processes together."""
+        pids = [pid]
+        if self._level.own_pids:
+            pids = [int(name) for name in os.listdir("/proc") if name.isdecimal() and name != "1"]
+        cpu, memory, threads = 0.0, 0, 0
+        for each in pids:
+            with contextlib.suppress(OSError, ValueError, IndexError):
+                cpu += kernel.cpu_seconds(each)
+                with open(f"/proc/{each}/stat") as file:
+                    threads += int(file.read().rpartition(")")[2].split()[17])
+                if len(pids) > 1:
+                    memory += _private_bytes(each)
+        return cpu, memory, threads
+
+
+def _private_bytes(pid: int) -> int:
+    """Memory of a process, what it shares with others counted in proportion."""
+    with open(f"/proc/{pid}/smaps_rollup") as file:
+        for line in file:
+            if line.startswith("Pss:"):
+                return int(line.split()[1]) * 1024
+    return 0
+
+
+def _children() -> list[int]:
+    with open(f"/proc/self/task/{os.getpid()}/children") as file:
+        return [int(each) for each in file.read().split()]
+
+
+def _read_all(fd: int) -> bytes:
+    size = os.fstat(fd).st_size
+    parts = []
+    offset = 0
+    while offset < size:
+        part = os.pread(fd, min(1 << 24, size - offset), offset)
+        if not part:
+            break
+        parts.append(part)
+        offset += len(part)
+    return b"".join(parts)

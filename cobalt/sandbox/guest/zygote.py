@@ -1,0 +1,138 @@
+"""The warm process of a worker: it enters the sandbox once and forks a supervisor for each program.
+
+Messages are JSON on a SEQPACKET socket, with descriptors attached:
+
+    host -> zygote      {"op": "program", ...} [source, stderr of the compiler]
+    host -> supervisor  {"op": "run", ...} [stdin, stdout, stderr], any number of times, then {"op": "end"}
+    supervisor -> host  {"op": "compiled", ...}, then one {"op": "done", ...} for each run
+    zygote -> host      {"op": "ready", ...} once; {"op": "idle"} after each program, {"op": "failed", ...}
+"""
+
+import gc
+import json
+import os
+import select
+import signal
+import socket
+import sys
+import traceback
+from typing import Any
+
+from cobalt.sandbox.guest import box, kernel, landlock, seccomp, supervisor
+
+# What judged programs import most; forks share them. (Each costs memory and page tables in every test.)
+_USUAL = """array bisect collections copy datetime decimal fractions functools heapq io itertools linecache math
+operator queue random re string threading time traceback types typing _sitebuiltins""".split()
+
+MESSAGE_BYTES = 1 << 16
+
+
+class Level:
+    """What the processes of this worker need to know about its isolation."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.own_pids = name == "namespaces"
+        self.rules_fd = landlock.ruleset(box.readable_paths()) if name == "landlock" else -1
+        self.pid_namespace = -1  # set inside
+
+
+def main(control_fd: int, parent_fd: int, level_name: str) -> None:
+    """Serve programs until the host is gone. Failures of set-up are told to the host, then the worker ends."""
+    control = socket.socket(fileno=control_fd)
+    try:
+        for name in _USUAL:
+            __import__(name)
+        level = Level(level_name)
+        facts = _enter(level, control_fd, parent_fd)
+    except BaseException as error:
+        control.send(json.dumps({"op": "failed", "why": str(error) or type(error).__name__}).encode())
+        sys.exit(1)
+    gc.collect()
+    gc.freeze()
+    control.send(json.dumps({"op": "ready", **facts}).encode())
+    _serve(control, level, parent_fd)
+
+
+def _enter(level: Level, control_fd: int, parent_fd: int) -> dict[str, Any]:
+    kernel.set_thread_stack(8 << 20)
+    if level.own_pids:
+        box.enter(parent_fd, control_fd)
+        level.pid_namespace = os.open("/proc/self/ns/pid", os.O_RDONLY | os.O_CLOEXEC)
+    elif level.name == "landlock":
+        kernel.prctl(kernel.PR_SET_DUMPABLE, 0)
+        if os.geteuid() == 0:
+            kernel.drop_bounding_set()
+            kernel.drop_capabilities()
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, signal.SIG_DFL)
+    kernel.prctl(kernel.PR_SET_NO_NEW_PRIVS, 1)
+    if level.name != "none":
+        seccomp.base_filter().install()
+    return {"pid": os.getpid(), "python": sys.version.split()[0], "landlock": landlock.version()}
+
+
+def _serve(control: socket.socket, level: Level, parent_fd: int) -> None:
+    idle = select.poll()
+    idle.register(control.fileno(), select.POLLIN)
+    idle.register(parent_fd, select.POLLIN)
+    while True:
+        events = dict(idle.poll())
+        if parent_fd in events:
+            return
+        data, descriptors, _, _ = socket.recv_fds(control, MESSAGE_BYTES, 4)
+        if not data:
+            return
+        order = json.loads(data)
+        if order["op"] != "program":
+            for fd in descriptors:
+                os.close(fd)
+            continue  # meant for a supervisor that has died; the host has been told
+        child = _fork_supervisor(control, level, order, descriptors, parent_fd)
+        for fd in descriptors:
+            os.close(fd)
+        status = _wait(child, control, parent_fd)
+        if status is None:
+            return
+        answer = {"op": "idle"} if status == 0 else {"op": "failed", "why": f"supervisor ended with {status}"}
+        control.send(json.dumps(answer).encode())
+
+
+def _fork_supervisor(
+    control: socket.socket, level: Level, order: dict[str, Any], descriptors: list[int], parent_fd: int
+) -> int:
+    if level.own_pids:
+        kernel.unshare(kernel.CLONE_NEWPID)
+    child = os.fork()
+    if child == 0:
+        code = 70
+        try:
+            if not level.own_pids:
+                kernel.prctl(kernel.PR_SET_PDEATHSIG, signal.SIGKILL)
+            os.close(parent_fd)
+            supervisor.Supervisor(control, level, order).serve(*descriptors)
+            code = 0
+        except BaseException:
+            why = traceback.format_exc()[-4000:]
+            control.send(json.dumps({"op": "failed", "why": why}).encode())
+        finally:
+            os._exit(code)
+    if level.own_pids:
+        kernel.setns(level.pid_namespace, kernel.CLONE_NEWPID)
+    return child
+
+
+def _wait(child: int, control: socket.socket, parent_fd: int) -> int | None:
+    """Exit code of the supervisor; None if the host went away first."""
+    gone = os.pidfd_open(child)
+    poller = select.poll()
+    poller.register(gone, select.POLLIN)
+    poller.register(parent_fd, select.POLLIN)
+    poller.register(control.fileno(), 0)
+    events = dict(poller.poll())
+    os.close(gone)
+    if gone not in events:
+        os.kill(child, signal.SIGKILL)
+        os.waitpid(child, 0)
+        return None
+    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])

@@ -1,0 +1,85 @@
+"""Which isolation levels this machine gives: every limit is tried from inside, none is assumed."""
+
+import functools
+import json
+import os
+import threading
+import warnings
+
+from cobalt.errors import InfraError, InputError
+from cobalt.sandbox.policy import LEVELS, Limits
+from cobalt.sandbox.trials import TRIALS, program
+from cobalt.sandbox.worker import Worker, WorkerLost
+
+_lock = threading.Lock()
+
+_ADVICE = {
+    "namespaces": "allow unprivileged user namespaces (sysctl kernel.unprivileged_userns_clone=1, "
+    "user.max_user_namespaces>0; in Docker also --security-opt seccomp=unconfined --security-opt "
+    "systempaths=unconfined), or use --isolation landlock",
+    "landlock": "use a kernel of version 5.13 or later with Landlock enabled (lsm=landlock,...), "
+    "or allow unprivileged user namespaces and use --isolation namespaces",
+    "none": "check that this interpreter can be started as a child process",
+}
+
+
+def try_limits(level: str) -> dict[str, str]:
+    """What came of trying to break each limit at `level`: `held` or `broken: ...` by name of the limit.
+
+    Raises InfraError if no worker can be started at that level.
+    """
+    try:
+        worker = Worker(level)
+    except (WorkerLost, OSError) as error:
+        raise InfraError(f"isolation level '{level}' is not available here: {error}") from None
+    try:
+        limits = Limits(cpu_s=10)
+        names = [each.name for each in TRIALS if level in each.levels]
+        found: dict[str, str] = {}
+        # A second run looks for what the first one left behind.
+        with worker.program(program(names, os.getpid()).encode(), limits) as trial:
+            for _ in range(2):
+                facts = trial.run(b"")
+                if facts.returncode != 0 or facts.limit:
+                    raise InfraError(f"isolation level '{level}': the probe failed: {facts.stderr.decode()}")
+                for name, answer in json.loads(facts.stdout).items():
+                    if found.get(name, "held") == "held":
+                        found[name] = answer
+        return found
+    except WorkerLost as error:
+        raise InfraError(f"isolation level '{level}' is not available here: {error}") from None
+    finally:
+        worker.close()
+
+
+@functools.cache
+def _why_not(level: str, pid: int) -> str:
+    """Empty if the level works and holds; otherwise what is wrong."""
+    try:
+        broken = [f"{name} ({answer})" for name, answer in try_limits(level).items() if answer != "held"]
+    except InfraError as error:
+        return str(error)
+    return f"isolation level '{level}' does not hold here: {', '.join(broken)}" if broken else ""
+
+
+def resolve(isolation: str) -> str:
+    """The level to use for `isolation`: a level's name, or `auto` for the best one that really works.
+
+    `none` is never chosen by `auto`, and warns. Raises InputError for an unknown name and InfraError, with
+    the reason and what to do about it, for a level that this machine does not give.
+    """
+    if isolation not in ("auto", *LEVELS):
+        raise InputError(f"isolation must be one of auto, {', '.join(LEVELS)}, got {isolation!r}")
+    if isolation == "none":
+        warnings.warn(
+            "isolation 'none': programs can read and change your files and reach the network", stacklevel=3
+        )
+        return isolation
+    reasons = []
+    for level in LEVELS[:-1] if isolation == "auto" else [isolation]:
+        with _lock:
+            why = _why_not(level, os.getpid())
+        if not why:
+            return level
+        reasons.append(f"{why}\n  to change that: {_ADVICE[level]}")
+    raise InfraError("no safe way to run programs was found:\n" + "\n".join(reasons))

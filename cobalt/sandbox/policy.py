@@ -1,0 +1,43 @@
+"""Limits of a test and of a suite, and the levels of isolation."""
+
+from dataclasses import dataclass
+
+LEVELS = ("namespaces", "landlock", "none")
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What one test may use. CPU time decides; the wall limit behind it is there for programs that wait.
+
+    Published: 4 s per test and 27 s per suite, both of wall time, 1 GiB of address space (arXiv 2602.03806).
+    Raises ValueError for values that cannot work together.
+    """
+
+    cpu_s: float = 4.0
+    wall_s: float | None = None  # None: 3 x cpu_s + 2
+    suite_s: float = 27.0
+    memory_bytes: int = 1 << 30
+    output_bytes: int = 16 << 20  # stdout and stderr each
+    tmp_bytes: int = 64 << 20  # /tmp and /dev/shm each
+    source_bytes: int = 16 << 20
+    processes: int = 64  # threads included
+    files: int = 256
+
+    def __post_init__(self) -> None:
+        for name in ("cpu_s", "wall_limit_s", "suite_s"):
+            if not getattr(self, name) > 0:
+                raise ValueError(f"limits: {name} must be positive")
+        if self.wall_limit_s < self.cpu_s:
+            raise ValueError("limits: wall_s must not be below cpu_s")
+        if self.suite_s < self.cpu_s:
+            raise ValueError("limits: suite_s must not be below cpu_s")
+        if self.memory_bytes < 128 << 20:
+            raise ValueError("limits: memory_bytes must be at least 128 MiB, Python itself needs some")
+
+    @property
+    def wall_limit_s(self) -> float:
+        return 3 * self.cpu_s + 2 if self.wall_s is None else self.wall_s
+
+    @property
+    def suite_wall_s(self) -> float:
+        return 3 * self.suite_s + 2

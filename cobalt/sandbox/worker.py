@@ -1,0 +1,242 @@
+"""One warm worker process, driven from the host: programs in, bytes and resource facts out."""
+
+import contextlib
+import fcntl
+import json
+import os
+import select
+import socket
+import subprocess
+import sys
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+from cobalt.sandbox.policy import Limits
+
+_ENTRY = str(Path(__file__).parent / "guest" / "__main__.py")
+_START_S = 60.0
+_GRACE_S = 30.0  # on top of a limit that the worker itself enforces
+_MESSAGE_BYTES = 1 << 16
+_SEALS = fcntl.F_SEAL_WRITE | fcntl.F_SEAL_GROW | fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_SEAL
+_ENVIRONMENT = {
+    "PATH": "/usr/bin:/bin",
+    "HOME": "/tmp",
+    "LANG": "C.UTF-8",
+    "PYTHONUTF8": "1",
+    "PYTHONHASHSEED": "0",
+    "PYTHONDONTWRITEBYTECODE": "1",
+}
+
+
+class WorkerLost(Exception):
+    """The worker died, broke the protocol or did not answer in time: a fault of ours, not the program's."""
+
+
+@dataclass(frozen=True)
+class RunFacts:
+    """What one run did. `limit` is "", "cpu", "wall", "memory" or "processes": what the supervisor struck for.
+
+    `returncode` is negative for a signal. `stdout` holds at most the run's output limit, `stderr` its first
+    and last 64 KiB; the sizes say what was written. Times in seconds; `peak_bytes` is resident memory.
+    """
+
+    returncode: int
+    limit: str
+    cpu_s: float
+    wall_s: float
+    peak_bytes: int
+    stdout: bytes
+    stderr: bytes
+    stdout_size: int
+    stderr_size: int
+
+
+class Worker:
+    """A zygote and its control socket. Not thread-safe: one caller at a time.
+
+    Raises WorkerLost from every method once the worker cannot be trusted; then only `close` is left.
+    """
+
+    def __init__(self, level: str, *, stack_bytes: int = 1 << 30) -> None:
+        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        host = os.pidfd_open(os.getpid())
+        command = [sys.executable, "-s", "-S", "-P", _ENTRY, str(theirs.fileno()), str(host), level]
+        try:
+            self._process = subprocess.Popen(
+                [*command, str(stack_bytes)],
+                env=_ENVIRONMENT,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+                pass_fds=(theirs.fileno(), host),
+                start_new_session=True,
+                cwd="/",
+            )
+        except OSError:
+            ours.close()
+            raise
+        finally:
+            theirs.close()
+            os.close(host)
+        self._socket = ours
+        self.level = level
+        try:
+            self.facts = self._receive("ready", _START_S)
+        except BaseException:
+            self.close()
+            raise
+
+    @property
+    def pid(self) -> int:
+        """Process id of the worker's outermost process."""
+        return self._process.pid
+
+    def close(self) -> None:
+        """End the worker with everything inside it. May be called twice."""
+        self._socket.close()
+        with contextlib.suppress(ProcessLookupError):
+            self._process.kill()
+        self._process.wait()
+
+    def program(self, source: bytes, limits: Limits, *, fn_name: str | None = None) -> "Program":
+        """Compile a program; use the result as a context manager and run tests on it."""
+        return Program(self, source, limits, fn_name)
+
+    def _send(self, message: dict[str, Any], descriptors: list[int]) -> None:
+        try:
+            self._socket.settimeout(_GRACE_S)
+            socket.send_fds(self._socket, [json.dumps(message).encode()], descriptors)
+        except OSError as error:
+            raise WorkerLost(f"cannot reach the worker: {error}") from None
+
+    def _receive(self, expected: str, seconds: float) -> dict[str, Any]:
+        try:
+            self._socket.settimeout(seconds)
+            data = self._socket.recv(_MESSAGE_BYTES)
+        except OSError as error:
+            raise WorkerLost(f"no answer from the worker in {seconds:.0f} s: {error}") from None
+        if not data:
+            raise WorkerLost("the worker ended without an answer")
+        message: dict[str, Any] = json.loads(data)
+        if message["op"] != expected:
+            raise WorkerLost(str(message.get("why", message)))
+        return message
+
+
+class Program:
+    """A program held by a worker. `compile_error` is the compiler's run if it failed, else None."""
+
+    def __init__(self, worker: Worker, source: bytes, limits: Limits, fn_name: str | None) -> None:
+        self._worker = worker
+        self._limits = limits
+        with _Files() as files:
+            errors = files.empty("compiler")
+            order = {"op": "program", "name": "solution.py", "fn": fn_name, "limits": _guest_limits(limits)}
+            worker._send(order, [files.sealed("source", source), errors])
+            answer = worker._receive("compiled", limits.wall_limit_s + _GRACE_S)
+            facts = _facts(answer, None, errors, 0)
+        self.compile_error = facts if facts.returncode != 0 or facts.limit else None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if kind is None:
+            self._worker._send({"op": "end"}, [])
+            self._worker._receive("idle", _GRACE_S)
+
+    def run(
+        self,
+        stdin: bytes,
+        *,
+        cpu_s: float | None = None,
+        wall_s: float | None = None,
+        output_bytes: int | None = None,
+    ) -> RunFacts:
+        """Run the program once. `cpu_s`, `wall_s` and `output_bytes` replace the program's limits."""
+        limits = self._limits
+        order = {
+            "op": "run",
+            "cpu_s": limits.cpu_s if cpu_s is None else cpu_s,
+            "wall_s": limits.wall_limit_s if wall_s is None else wall_s,
+            "output_bytes": limits.output_bytes if output_bytes is None else output_bytes,
+        }
+        with _Files() as files:
+            inputs, outputs, errors = files.sealed("stdin", stdin), files.empty("stdout"), files.empty("stderr")
+            self._worker._send(order, [inputs, outputs, errors])
+            answer = self._worker._receive("done", order["wall_s"] + _GRACE_S)
+            return _facts(answer, outputs, errors, int(order["output_bytes"]))
+
+
+class _Files:
+    """Memory files of one run; closed at the end."""
+
+    def __init__(self) -> None:
+        self._open: list[int] = []
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for fd in self._open:
+            os.close(fd)
+
+    def empty(self, name: str) -> int:
+        fd = os.memfd_create(name, os.MFD_CLOEXEC)
+        self._open.append(fd)
+        return fd
+
+    def sealed(self, name: str, data: bytes) -> int:
+        """A file that holds `data`, at its start, and can never be changed."""
+        fd = os.memfd_create(name, os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
+        self._open.append(fd)
+        view = memoryview(data)
+        while view:
+            view = view[os.write(fd, view) :]
+        os.lseek(fd, 0, os.SEEK_SET)
+        fcntl.fcntl(fd, fcntl.F_ADD_SEALS, _SEALS)
+        return fd
+
+
+def _guest_limits(limits: Limits) -> dict[str, Any]:
+    names = ("cpu_s", "memory_bytes", "tmp_bytes", "processes", "files")
+    return {name: getattr(limits, name) for name in names} | {"wall_s": limits.wall_limit_s}
+
+
+def _facts(answer: dict[str, Any], stdout_fd: int | None, stderr_fd: int, output_bytes: int) -> RunFacts:
+    stderr_size = os.fstat(stderr_fd).st_size
+    stderr = os.pread(stderr_fd, 1 << 17, 0)
+    if stderr_size > 1 << 17:
+        stderr = stderr[: 1 << 16] + os.pread(stderr_fd, 1 << 16, stderr_size - (1 << 16))
+    if not answer["ready"]:
+        raise WorkerLost(f"the worker could not set up a test: {stderr.decode(errors='replace').strip()}")
+    stdout, stdout_size = b"", 0
+    if stdout_fd is not None:
+        stdout_size = os.fstat(stdout_fd).st_size
+        stdout = _read(stdout_fd, min(stdout_size, output_bytes))
+    return RunFacts(
+        returncode=answer["returncode"],
+        limit=answer["why"],
+        cpu_s=answer["cpu_s"],
+        wall_s=answer["wall_s"],
+        peak_bytes=answer["peak_bytes"],
+        stdout=stdout,
+        stderr=stderr,
+        stdout_size=stdout_size,
+        stderr_size=stderr_size,
+    )
+
+
+def _read(fd: int, size: int) -> bytes:
+    data = os.pread(fd, size, 0)
+    while len(data) < size:
+        more = os.pread(fd, size - len(data), len(data))
+        if not more:
+            break
+        data += more
+    return data
