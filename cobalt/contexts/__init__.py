@@ -1,0 +1,1 @@
+"""From stored trajectories to bandit contexts, and from contexts to the trainer's Parquet files."""

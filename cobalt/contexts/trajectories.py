@@ -1,0 +1,178 @@
+"""Reading the evaluated trajectories of one task, with every check on their shape."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from cobalt.contexts.select import all_solved, combined_rate
+from cobalt.errors import InputError
+from cobalt.records import Message, Row, TestCases, require, row_id
+
+ASSUMED_PUBLIC = 4
+
+
+@dataclass(frozen=True)
+class Trajectories:
+    """The trajectories of one task.
+
+    Attributes:
+        conversations: [samples][2 + 2 turns] messages; samples that stopped early are shorter.
+        rates: combined rates [samples][turns] in [0, 1]; None for a sample with a program without a verdict.
+        solved: all single-turn samples passed all tests.
+        counted_public: public tests were counted, not assumed to be four.
+        judged_singles: ``solved`` comes from the single-turn verdicts, not from the rates of turn 0.
+        complementary: public and hidden tests add up to all tests, as far as both are given.
+    """
+
+    task_id: str | int
+    difficulty: str
+    test_cases: str
+    conversations: list[list[Message]]
+    rates: list[list[float] | None]
+    solved: bool
+    counted_public: bool
+    judged_singles: bool
+    complementary: bool
+
+
+def read_trajectories(row: Row, where: str) -> Trajectories:
+    """Check one row and combine its rates. ``where`` (``file:line``) opens every error.
+
+    Public rates are ``[turns][samples]``, hidden rates ``[samples][turns]``. Raises InputError for a
+    missing or malformed field, and for verdicts that are faults of the evaluation.
+    """
+    task_id = row_id(row, where)
+    difficulty = require(row, "difficulty", str, where)
+    tests = _tests(row, "test_cases", where)
+    counted = row.get("public_test_cases") is not None
+    n_public = len(_tests(row, "public_test_cases", where)) if counted else ASSUMED_PUBLIC
+    if not 0 < len(tests) >= n_public:
+        assumed = "" if counted else " (assumed, because 'public_test_cases' is missing)"
+        raise InputError(f"{where}: 'test_cases' holds {len(tests)} tests, {n_public} are public{assumed}")
+    complementary = True
+    if row.get("hidden_test_cases") is not None:
+        complementary = n_public + len(_tests(row, "hidden_test_cases", where)) == len(tests)
+
+    conversations = _conversations(row, where)
+    turns = [len(conversation) // 2 - 1 for conversation in conversations]
+    hidden = _hidden_rates(row, turns, where)
+    public = _public_rates(row, turns, where)
+    rates = [
+        None if h is None else _combine(h, p, n_public=n_public, n_tests=len(tests))
+        for h, p in zip(hidden, public, strict=True)
+    ]
+    judged = row.get("exec_results") is not None
+    solved = _single_turn_solved(row, where) if judged else all(r is not None and r[0] == 1.0 for r in rates)
+    stored = row["test_cases"]
+    return Trajectories(
+        task_id=task_id,
+        difficulty=difficulty,
+        test_cases=stored if isinstance(stored, str) else tests.to_json(),
+        conversations=conversations,
+        rates=rates,
+        solved=solved,
+        counted_public=counted,
+        judged_singles=judged,
+        complementary=complementary,
+    )
+
+
+def _tests(row: Row, field: str, where: str) -> TestCases:
+    return TestCases.parse(require(row, field, (str, dict), where), where=f"{where}: field '{field}'")
+
+
+def _conversations(row: Row, where: str) -> list[list[Message]]:
+    conversations: list[list[Message]] = require(row, "conversations", list, where)
+    if not conversations:
+        raise InputError(f"{where}: field 'conversations' holds no samples")
+    for s, conversation in enumerate(conversations):
+        place = f"{where}: conversations[{s}]"
+        check_conversation(conversation, place)
+        if len(conversation) < 4:
+            raise InputError(f"{place} has {len(conversation)} messages, so no program (2 + 2 per turn)")
+    return conversations
+
+
+def check_conversation(value: Any, place: str) -> None:
+    """Raise InputError unless ``value`` is system, user, then (assistant, user) any number of times."""
+    if not isinstance(value, list) or len(value) < 2 or len(value) % 2:
+        raise InputError(f"{place} must be a list of 2 + 2 messages per turn, ending with a user message")
+    for m, message in enumerate(value):
+        role = "system" if m == 0 else "user" if m % 2 else "assistant"
+        if not isinstance(message, Mapping) or message.get("role") != role:
+            raise InputError(f"{place}[{m}] must be a message of role '{role}'")
+        if not isinstance(message.get("content"), str):
+            raise InputError(f"{place}[{m}]: 'content' must be a string")
+
+
+def _hidden_rates(row: Row, turns: list[int], where: str) -> list[list[float] | None]:
+    """[samples][turns]; None for a sample of which a program has no verdict."""
+    table: list[Any] = require(row, "all_pass_rates", list, where)
+    if len(table) != len(turns):
+        raise InputError(
+            f"{where}: all_pass_rates has {len(table)} samples, conversations {len(turns)} "
+            "(axes: [sample][turn])"
+        )
+    rates: list[list[float] | None] = []
+    for s, (values, programs) in enumerate(zip(table, turns, strict=True)):
+        place = f"{where}: all_pass_rates[{s}]"
+        if not isinstance(values, list) or len(values) != programs:
+            found = len(values) if isinstance(values, list) else "no"
+            raise InputError(
+                f"{place} has {found} rates, conversations[{s}] {programs} programs (axes: [sample][turn])"
+            )
+        checked = [None if value is None else _rate(value, f"{place}[{t}]") for t, value in enumerate(values)]
+        known = [rate for rate in checked if rate is not None]
+        rates.append(known if len(known) == programs else None)
+    return rates
+
+
+def _public_rates(row: Row, turns: list[int], where: str) -> list[list[float]]:
+    """[samples][turns], transposed from [turns][samples]; places after the end of a dialogue are not read."""
+    table: list[Any] = require(row, "public_pass_rates", list, where)
+    if len(table) < max(turns):
+        raise InputError(
+            f"{where}: public_pass_rates has {len(table)} turns, conversations up to {max(turns)} "
+            "(axes: [turn][sample])"
+        )
+    for t, values in enumerate(table):
+        if not isinstance(values, list) or len(values) != len(turns):
+            found = len(values) if isinstance(values, list) else "no"
+            raise InputError(
+                f"{where}: public_pass_rates[{t}] has {found} rates for {len(turns)} samples "
+                "(axes: [turn][sample])"
+            )
+    return [
+        [_rate(table[t][s], f"{where}: public_pass_rates[{t}][{s}]") for t in range(programs)]
+        for s, programs in enumerate(turns)
+    ]
+
+
+def _combine(hidden: list[float], public: list[float], *, n_public: int, n_tests: int) -> list[float]:
+    return [
+        combined_rate(h, p, n_public=n_public, n_tests=n_tests) for h, p in zip(hidden, public, strict=True)
+    ]
+
+
+def _rate(value: Any, place: str) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= 1:
+        shown = "NaN" if isinstance(value, float) and math.isnan(value) else repr(value)
+        raise InputError(f"{place} must be a rate in [0, 1], got {shown}")
+    return float(value)
+
+
+def _single_turn_solved(row: Row, where: str) -> bool:
+    verdicts: list[Any] = require(row, "exec_results", list, where)
+    if not verdicts:
+        raise InputError(f"{where}: field 'exec_results' holds no verdicts")
+    for s, verdict in enumerate(verdicts):
+        place = f"{where}: exec_results[{s}]"
+        passing = verdict.get("passing") if isinstance(verdict, Mapping) else None
+        if not isinstance(passing, list) or not passing or not all(isinstance(p, bool) for p in passing):
+            raise InputError(f"{place}: 'passing' must be a list of at least one true or false")
+        if verdict.get("status") == "infra_error":
+            raise InputError(f"{place} is an infra_error, not a verdict: run the single-turn stage again")
+    return all_solved(verdicts)
