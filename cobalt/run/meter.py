@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import NamedTuple
 
-import psutil
+import psutil  # type: ignore[import-untyped]
 
 Key = tuple[int, float]  # pid and start time: pids are used again
 MIB = 1024 * 1024

@@ -109,7 +109,7 @@ class Folder:
         if changed:
             raise SettingsChanged(
                 "\n".join([f"{self.path} holds a run with other settings (before -> now):", *changed])
-                + "\nNothing was changed. Start again there with FRESH=1 (--fresh) or give another OUT (--out)."
+                + "\nNothing was changed. Start again with FRESH=1 (--fresh) or give another OUT (--out)."
             )
 
     def _before(self) -> dict[str, Any] | None:

@@ -1,0 +1,1 @@
+"""What a run found: statistics, tables for the terminal, one static page."""
