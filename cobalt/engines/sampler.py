@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -11,6 +11,7 @@ import torch
 from transformers.cache_utils import DynamicCache
 
 from cobalt.engines.base import CONTEXT_OVERFLOW, LENGTH, STOP
+from cobalt.engines.prefix import PrefixCache, install, supports
 
 _MASK = (1 << 64) - 1
 _GOLDEN = 0x9E3779B97F4A7C15
@@ -80,8 +81,9 @@ class BatchSampler:
     """Samples many prompts at once; the result of a row depends on its prompt and seed only.
 
     (Up to floating-point rounding: a matrix product over another batch may differ in the last bits.)
-    Not thread-safe. ``max_context`` counts prompt and completion tokens; ``max_rows`` bounds the rows that share
-    one key/value cache.
+    Not thread-safe. ``max_context`` counts prompt and completion tokens; ``max_rows`` bounds the rows that are
+    sampled together. Models with plain causal attention share one cache per prompt (cobalt.engines.prefix);
+    for that their attention implementation is set, with the same results as before.
     """
 
     def __init__(self, model: Any, tokenizer: Any, max_context: int, *, max_rows: int = 256) -> None:
@@ -89,6 +91,9 @@ class BatchSampler:
         self.max_context, self.max_rows = max_context, max_rows
         pad = tokenizer.pad_token_id if tokenizer.pad_token_id is not None else tokenizer.eos_token_id
         self.pad_id: int = 0 if pad is None else int(pad)
+        self.shares_prefix = supports(model.config)
+        if self.shares_prefix:
+            install(model)
 
     def generate(
         self,
@@ -100,10 +105,12 @@ class BatchSampler:
         top_p: float = 1.0,
         max_tokens: int,
         stop_ids: Collection[int],
+        on_row: Callable[[int, SampledRow], None] | None = None,
     ) -> list[SampledRow]:
         """Sample ``n`` completions of each prompt.
 
-        Args: ``prompts`` token ids, one seed each; ``temperature`` 0 is greedy; ``stop_ids`` end a row.
+        Args: ``prompts`` token ids, one seed each; ``temperature`` 0 is greedy; ``stop_ids`` end a row;
+        ``on_row(place, row)`` is called for every row the moment it is finished (``place`` in the result).
         Returns ``len(prompts) * n`` rows, those of one prompt next to each other. A prompt that fills
         ``max_context`` gives ``context_overflow`` rows without tokens; a row cut by ``max_tokens`` or by the
         end of the context has ``length``.
@@ -114,31 +121,71 @@ class BatchSampler:
         if any(len(prompt) == 0 for prompt in prompts):
             raise ValueError("a prompt has no tokens")
         rows = [SampledRow([], [], CONTEXT_OVERFLOW)] * (len(prompts) * n)
-        fitting = [i for i, prompt in enumerate(prompts) if len(prompt) < self.max_context]
-        fitting.sort(key=lambda i: len(prompts[i]))  # neighbours of equal length: little padding
+
+        def finish(place: int, row: SampledRow) -> None:
+            rows[place] = row
+            if on_row is not None:
+                on_row(place, row)
+
+        order = sorted(range(len(prompts)), key=lambda i: len(prompts[i]))  # neighbours alike: little padding
+        fitting = [i for i in order if len(prompts[i]) < self.max_context]
+        for i in order[len(fitting) :]:
+            for j in range(n):
+                finish(i * n + j, rows[i * n + j])
         size = max(1, self.max_rows // n)
         for start in range(0, len(fitting), size):
             chosen = fitting[start : start + size]
-            sampled = self._batch(
-                [prompts[i] for i in chosen],
-                [row_seed(seeds[i], j) for i in chosen for j in range(n)],
-                n, temperature, top_p, max_tokens, frozenset(stop_ids),
-            )  # fmt: skip
-            for place, i in enumerate(chosen):
-                rows[i * n : (i + 1) * n] = sampled[place * n : (place + 1) * n]
+            live = [
+                _Row(i * n + j, row_seed(seeds[i], j), min(max_tokens, self.max_context - len(prompts[i])))
+                for i in chosen
+                for j in range(n)
+            ]
+            self._sample(
+                [prompts[i] for i in chosen], live, temperature, top_p, frozenset(stop_ids), finish
+            )
         return rows
 
     @torch.inference_mode()
-    def _batch(
+    def _sample(
         self,
         prompts: list[Sequence[int]],
-        seeds: list[int],
-        n: int,
+        rows: list[_Row],
         temperature: float,
         top_p: float,
-        max_tokens: int,
         stop_ids: frozenset[int],
-    ) -> list[SampledRow]:
+        finish: Callable[[int, SampledRow], None],
+    ) -> None:
+        """Sample equally many rows of each prompt; rows of one prompt stand next to each other."""
+        logits, state = self._prefill(prompts, len(rows) // len(prompts), max(row.room for row in rows))
+        step = 0
+        while True:
+            scaled = torch.log_softmax(logits.float() / (temperature or 1.0), -1)
+            if temperature:
+                keys = np.array([row.seed for row in rows], dtype=np.uint64)
+                new = draw(scaled, torch.from_numpy(uniforms(keys, step)).to(scaled.device), top_p)
+            else:
+                new = scaled.argmax(-1)
+            chances = scaled.gather(1, new.unsqueeze(1)).squeeze(1).tolist()
+            for row, token, chance in zip(rows, new.tolist(), chances, strict=True):
+                if row.done:
+                    continue
+                row.tokens.append(token)
+                row.logprobs.append(chance)
+                stopped = token in stop_ids
+                row.done = stopped or step + 1 >= row.room
+                if row.done:
+                    finish(row.place, SampledRow(row.tokens, row.logprobs, STOP if stopped else LENGTH))
+            if all(row.done for row in rows):
+                return
+            kept = _worth_keeping([row.done for row in rows], len(rows) // state.prompts)
+            if kept is not None:
+                new, rows = new[kept], [rows[place] for place in kept]
+                state.select(torch.tensor(kept, device=new.device))
+            logits = state.forward(self.model, new.unsqueeze(1))
+            step += 1
+
+    def _prefill(self, prompts: list[Sequence[int]], n: int, room: int) -> tuple[torch.Tensor, _State]:
+        """Logits of the first new token, [rows, vocabulary], and the state to go on from."""
         device = next(self.model.parameters()).device
         width = max(map(len, prompts))
         ids = torch.full((len(prompts), width), self.pad_id)
@@ -148,55 +195,82 @@ class BatchSampler:
             mask[i, width - len(prompt) :] = 1
         ids, mask = ids.to(device), mask.to(device)
         cache = DynamicCache()
-        logits = self._forward(ids, mask, (mask.cumsum(1) - 1).clamp(min=0), cache)
+        positions = (mask.cumsum(1) - 1).clamp(min=0)
+        logits = _forward(self.model, ids, mask, positions, cache).repeat_interleave(n, 0)
+        length = mask.sum(1, keepdim=True).repeat_interleave(n, 0)
+        if self.shares_prefix:
+            return logits, _State(PrefixCache(cache, mask, n, room), None, length, len(prompts))
         cache.batch_repeat_interleave(n)
-        logits, mask = logits.repeat_interleave(n, 0), mask.repeat_interleave(n, 0)
-        length = mask.sum(1, keepdim=True)
-        room = [min(max_tokens, self.max_context - len(prompt)) for prompt in prompts for _ in range(n)]
+        return logits, _State(cache, mask.repeat_interleave(n, 0), length, len(prompts))
 
-        tokens: list[list[int]] = [[] for _ in room]
-        logprobs: list[list[float]] = [[] for _ in room]
-        reasons = [LENGTH] * len(room)
-        live = list(range(len(room)))  # row of the result for every row of the tensors; -1 once finished
-        keys = np.array(seeds, dtype=np.uint64)
-        for step in range(max(room)):
-            scaled = torch.log_softmax(logits.float() / (temperature or 1.0), -1)
-            if temperature:
-                uniform = torch.from_numpy(uniforms(keys, step)).to(device)
-                new = draw(scaled, uniform, top_p)
-            else:
-                new = scaled.argmax(-1)
-            chances = scaled.gather(1, new.unsqueeze(1)).squeeze(1).tolist()
-            for place, token in enumerate(new.tolist()):
-                row = live[place]
-                if row < 0:
-                    continue
-                tokens[row].append(token)
-                logprobs[row].append(chances[place])
-                if token in stop_ids:
-                    reasons[row] = STOP
-                    live[place] = -1
-                elif step + 1 >= room[row]:
-                    live[place] = -1
-            kept = [place for place, row in enumerate(live) if row >= 0]
-            if not kept:
-                break
-            if len(kept) <= 0.75 * len(live):  # copying the cache costs about as much as one step
-                index = torch.tensor(kept, device=device)
-                cache.batch_select_indices(index)
-                new, mask, length = new[index], mask[index], length[index]
-                keys, live = keys[kept], [live[place] for place in kept]
-            mask = torch.cat([mask, torch.ones_like(new).unsqueeze(1)], 1)
-            logits = self._forward(new.unsqueeze(1), mask, length + step, cache)
-        return [SampledRow(*row) for row in zip(tokens, logprobs, reasons, strict=True)]
 
-    def _forward(
-        self, ids: torch.Tensor, mask: torch.Tensor, positions: torch.Tensor, cache: DynamicCache
-    ) -> torch.Tensor:
-        """Logits of the last position, [rows, vocabulary]."""
-        out = self.model(
-            input_ids=ids, attention_mask=mask, position_ids=positions,
-            past_key_values=cache, use_cache=True, logits_to_keep=1,
-        )  # fmt: skip
-        logits: torch.Tensor = out.logits[:, -1]
-        return logits
+@dataclass
+class _Row:
+    """A row while it is sampled: its place in the result, its random stream, the tokens it may have."""
+
+    place: int
+    seed: int
+    room: int
+    tokens: list[int] = field(default_factory=list)
+    logprobs: list[float] = field(default_factory=list)
+    done: bool = False
+
+
+@dataclass
+class _State:
+    """Cache and positions of the rows. ``mask`` [rows, tokens] only where the cache is not shared."""
+
+    cache: DynamicCache | PrefixCache
+    mask: torch.Tensor | None
+    length: torch.Tensor  # [rows, 1]: position of the next token
+    prompts: int
+
+    def select(self, rows: torch.Tensor) -> None:
+        """Keep these rows, equally many of each prompt kept."""
+        n = len(self.length) // self.prompts
+        prompts = torch.unique(rows // n)
+        if isinstance(self.cache, PrefixCache):
+            self.cache.select(prompts, rows)
+        else:
+            self.cache.batch_select_indices(rows)
+        if self.mask is not None:
+            self.mask = self.mask[rows]
+        self.length, self.prompts = self.length[rows], len(prompts)
+
+    def forward(self, model: Any, ids: torch.Tensor) -> torch.Tensor:
+        """Take one token per row [rows, 1] and return the logits of the next, [rows, vocabulary]."""
+        positions, self.length = self.length, self.length + 1
+        if isinstance(self.cache, PrefixCache):
+            return _forward(model, ids, None, positions, self.cache, shared_prefix=self.cache)
+        assert self.mask is not None
+        self.mask = torch.cat([self.mask, torch.ones_like(ids)], 1)
+        return _forward(model, ids, self.mask, positions, self.cache)
+
+
+def _forward(
+    model: Any, ids: torch.Tensor, mask: torch.Tensor | None, positions: torch.Tensor, cache: Any, **kwargs: Any
+) -> torch.Tensor:
+    """Logits of the last position, [rows, vocabulary]."""
+    out = model(
+        input_ids=ids, attention_mask=mask, position_ids=positions,
+        past_key_values=cache, use_cache=True, logits_to_keep=1, **kwargs,
+    )  # fmt: skip
+    logits: torch.Tensor = out.logits[:, -1]
+    return logits
+
+
+def _worth_keeping(done: list[bool], n: int) -> list[int] | None:
+    """Which rows to go on with, or None for all: dropping some costs about as much as one more step.
+
+    Prompts keep equally many rows, so a finished row may stay to fill up.
+    """
+    groups = [list(range(start, start + n)) for start in range(0, len(done), n)]
+    live = [sum(not done[place] for place in group) for group in groups]
+    size, count = max(live), sum(number > 0 for number in live)
+    if size * count > 0.75 * len(done):
+        return None
+    kept: list[int] = []
+    for group, number in zip(groups, live, strict=True):
+        if number:
+            kept += sorted(sorted(group, key=lambda place: done[place])[:size])
+    return kept

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import math
 from types import SimpleNamespace
 
@@ -11,6 +12,7 @@ import torch
 from transformers import Qwen3Config, Qwen3ForCausalLM
 
 from cobalt.engines.base import Sampling
+from cobalt.engines.prefix import supports
 from cobalt.engines.sampler import BatchSampler, draw, row_seed, splitmix64, uniforms
 
 EOS, PAD, VOCABULARY = 2, 0, 40
@@ -49,6 +51,31 @@ def test_same_seed_same_tokens_whatever_the_batch(sampler):
         ]
     assert together[0].token_ids != together[9].token_ids  # same prompt, other seed
     assert len({tuple(row.token_ids) for row in together[:3]}) > 1  # completions of one prompt differ
+
+
+def test_sharing_a_prompt_cache_changes_nothing(sampler):
+    assert sampler.shares_prefix
+    plain = copy.copy(sampler)
+    plain.shares_prefix = False  # what a model of an unknown architecture gets
+    one, other = (s.generate(PROMPTS, SEEDS, n=5, **settings()) for s in (plain, sampler))
+    assert [row.token_ids for row in one] == [row.token_ids for row in other]
+    for a, b in zip(one, other, strict=True):
+        assert a.logprobs == pytest.approx(b.logprobs, abs=1e-5) and a.finish_reason == b.finish_reason
+
+
+def test_sliding_windows_are_left_to_the_library(model):
+    assert not supports(Qwen3Config(use_sliding_window=True, max_window_layers=0, num_hidden_layers=2))
+    assert supports(model.config)
+
+
+def test_every_row_is_reported_when_it_is_finished(model):
+    small = BatchSampler(model, SimpleNamespace(pad_token_id=PAD, eos_token_id=EOS), 16)
+    seen = {}
+    prompts = [*PROMPTS, [7] * 20]
+    rows = small.generate(prompts, [*SEEDS, 5], n=2, **settings(), on_row=lambda i, row: seen.update({i: row}))
+    assert [seen[i] for i in range(10)] == rows and rows[8].finish_reason == "context_overflow"
+    sizes = [len(row.token_ids) for row in seen.values()]
+    assert sizes[2:] == sorted(sizes[2:])  # short ones did not wait for long ones
 
 
 def test_small_chunks_change_nothing(model, sampler):
