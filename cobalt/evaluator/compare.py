@@ -29,7 +29,7 @@ def stripped_equal(stdout: str, expected: str) -> bool:
 
 
 def value_text(stdout: str) -> str:
-    """The line in which a function task's value stands (the last one); what the program printed is before it."""
+    """The line that holds a function task's value: the last one, after all that the program printed."""
     return stdout.rstrip("\n").rpartition("\n")[2]
 
 

@@ -79,7 +79,7 @@ class LocalEvaluator:
         return self._sharing.request(code, tests, lambda: self._threads.submit(self._judge, code, tests))
 
     def close(self) -> None:
-        """End the workers. Requests still waiting fail with InfraError or are cancelled. May be called twice."""
+        """End the workers; requests still waiting are cancelled or raise InfraError. May be called twice."""
         self._closed = True
         self._threads.shutdown(wait=False, cancel_futures=True)
         self._pool.close()

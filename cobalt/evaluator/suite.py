@@ -134,7 +134,8 @@ def _out_of_memory(facts: RunFacts, stderr: str, limits: Limits) -> bool:
 
 def _not_compiled(facts: RunFacts, value: Any, limits: Limits) -> Verdict:
     if facts.limit in ("cpu", "wall"):
-        return Verdict("time_limit", feedback.timeout_feedback(value, limits.cpu_s), facts.cpu_s, facts.wall_s)
+        text = feedback.timeout_feedback(value, limits.cpu_s)
+        return Verdict("time_limit", text, facts.cpu_s, facts.wall_s)
     stderr = compare.decode(facts.stderr)
     status = "memory_limit" if _out_of_memory(facts, stderr, limits) else "runtime_error"
     text = feedback.stderr_feedback(value, "", stderr.strip() or "The compiler crashed.")

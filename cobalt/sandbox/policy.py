@@ -4,6 +4,16 @@ from dataclasses import dataclass
 
 LEVELS = ("namespaces", "landlock", "none")
 
+# The whole environment of a worker and of the programs in it.
+ENVIRONMENT = {
+    "PATH": "/usr/bin:/bin",
+    "HOME": "/tmp",
+    "LANG": "C.UTF-8",
+    "PYTHONUTF8": "1",
+    "PYTHONHASHSEED": "0",
+    "PYTHONDONTWRITEBYTECODE": "1",
+}
+
 
 @dataclass(frozen=True)
 class Limits:

@@ -1,14 +1,17 @@
 """Attempts to break each limit of the sandbox, run inside it by `cobalt.sandbox.levels`."""
 
+import platform
 import textwrap
 from typing import NamedTuple
+
+from cobalt.sandbox.policy import ENVIRONMENT
 
 _BOTH = ("namespaces", "landlock")
 _NAMESPACES = ("namespaces",)
 
 
 class Trial(NamedTuple):
-    """`code` is the body of a function; it breaks the limit unless it raises. `levels`: where it must hold."""
+    """`code` is a function body that breaks the limit unless it raises; `levels` says where it must hold."""
 
     name: str
     levels: tuple[str, ...]
@@ -35,7 +38,7 @@ TRIALS = (
     Trial("no more than the process limit", _NAMESPACES, "processes()"),
     Trial("no more than the memory limit", _BOTH, "bytearray(1 << 31)"),
     Trial("no other user", _BOTH, "os.setuid(0); assert os.getuid() == 0 and open('/proc/1/environ').read()"),
-    Trial("privileges cannot come back", _BOTH, "assert 'NoNewPrivs:\\t1' not in open('/proc/self/status').read()"),
+    Trial("privileges cannot come back", _BOTH, "assert libc.prctl(39, 0, 0, 0, 0) != 1"),
     Trial("no kernel program can be loaded", _BOTH, "call(libc.syscall({bpf}, 0, 0, 0))"),
     Trial("no asynchronous ring", _BOTH, "call(libc.syscall(425, 8, ctypes.create_string_buffer(256)))"),
     Trial("environment is clean", _BOTH, "assert set(os.environ) - {clean}"),
@@ -86,12 +89,10 @@ print(json.dumps(answers))
 
 def program(names: list[str], host_pid: int) -> str:
     """A program that makes the attempts called `names` and prints a JSON object of name to answer."""
-    import platform
-
     values = {
         "host": host_pid,
         "bpf": {"x86_64": 321, "aarch64": 280}.get(platform.machine(), 321),
-        "clean": "{'PATH', 'HOME', 'LANG', 'LC_CTYPE', 'PYTHONUTF8', 'PYTHONHASHSEED', 'PYTHONDONTWRITEBYTECODE'}",
+        "clean": str({*ENVIRONMENT, "LC_CTYPE"}),
     }
     parts = [_HEAD]
     for number, trial in enumerate(TRIALS):

@@ -4,31 +4,22 @@ import contextlib
 import fcntl
 import json
 import os
-import select
 import socket
 import subprocess
 import sys
-import time
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from cobalt.sandbox.policy import Limits
+from cobalt.sandbox.policy import ENVIRONMENT, Limits
 
 _ENTRY = str(Path(__file__).parent / "guest" / "__main__.py")
 _START_S = 60.0
 _GRACE_S = 30.0  # on top of a limit that the worker itself enforces
+_PATIENCE = 10  # as in guest/supervisor.py: how far a busy host may stretch a wall limit
 _MESSAGE_BYTES = 1 << 16
 _SEALS = fcntl.F_SEAL_WRITE | fcntl.F_SEAL_GROW | fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_SEAL
-_ENVIRONMENT = {
-    "PATH": "/usr/bin:/bin",
-    "HOME": "/tmp",
-    "LANG": "C.UTF-8",
-    "PYTHONUTF8": "1",
-    "PYTHONHASHSEED": "0",
-    "PYTHONDONTWRITEBYTECODE": "1",
-}
 
 
 class WorkerLost(Exception):
@@ -37,10 +28,11 @@ class WorkerLost(Exception):
 
 @dataclass(frozen=True)
 class RunFacts:
-    """What one run did. `limit` is "", "cpu", "wall", "memory" or "processes": what the supervisor struck for.
+    """What one run did. Times in seconds; `peak_bytes` is resident memory of its largest process.
 
-    `returncode` is negative for a signal. `stdout` holds at most the run's output limit, `stderr` its first
-    and last 64 KiB; the sizes say what was written. Times in seconds; `peak_bytes` is resident memory.
+    `limit` is what the supervisor struck for: "", "cpu", "wall", "memory" or "processes"; `returncode` is
+    negative for a signal. `stdout` is cut at the run's output limit, `stderr` to its first and last 64 KiB;
+    the sizes say how much was written.
     """
 
     returncode: int
@@ -67,7 +59,7 @@ class Worker:
         try:
             self._process = subprocess.Popen(
                 [*command, str(stack_bytes)],
-                env=_ENVIRONMENT,
+                env=ENVIRONMENT,
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
                 stderr=subprocess.DEVNULL,
@@ -94,12 +86,21 @@ class Worker:
         """Process id of the worker's outermost process."""
         return self._process.pid
 
-    def close(self) -> None:
-        """End the worker with everything inside it. May be called twice."""
+    def close(self, *, at_once: bool = True) -> None:
+        """End the worker with everything inside it. May be called twice.
+
+        Unless `at_once`, an idle worker ends by itself, so that the times of all its processes are counted
+        as this process's children's.
+        """
         self._socket.close()
-        with contextlib.suppress(ProcessLookupError):
+        if at_once:
+            with contextlib.suppress(ProcessLookupError):
+                self._process.kill()
+        try:
+            self._process.wait(_GRACE_S)
+        except subprocess.TimeoutExpired:
             self._process.kill()
-        self._process.wait()
+            self._process.wait()
 
     def program(self, source: bytes, limits: Limits, *, fn_name: str | None = None) -> "Program":
         """Compile a program; use the result as a context manager and run tests on it."""
@@ -136,7 +137,7 @@ class Program:
             errors = files.empty("compiler")
             order = {"op": "program", "name": "solution.py", "fn": fn_name, "limits": _guest_limits(limits)}
             worker._send(order, [files.sealed("source", source), errors])
-            answer = worker._receive("compiled", limits.wall_limit_s + _GRACE_S)
+            answer = worker._receive("compiled", _PATIENCE * limits.wall_limit_s + _GRACE_S)
             facts = _facts(answer, None, errors, 0)
         self.compile_error = facts if facts.returncode != 0 or facts.limit else None
 
@@ -160,17 +161,16 @@ class Program:
     ) -> RunFacts:
         """Run the program once. `cpu_s`, `wall_s` and `output_bytes` replace the program's limits."""
         limits = self._limits
-        order = {
-            "op": "run",
-            "cpu_s": limits.cpu_s if cpu_s is None else cpu_s,
-            "wall_s": limits.wall_limit_s if wall_s is None else wall_s,
-            "output_bytes": limits.output_bytes if output_bytes is None else output_bytes,
-        }
+        cpu_s = limits.cpu_s if cpu_s is None else cpu_s
+        wall_s = limits.wall_limit_s if wall_s is None else wall_s
+        output_bytes = limits.output_bytes if output_bytes is None else output_bytes
+        order = {"op": "run", "cpu_s": cpu_s, "wall_s": wall_s, "output_bytes": output_bytes}
         with _Files() as files:
-            inputs, outputs, errors = files.sealed("stdin", stdin), files.empty("stdout"), files.empty("stderr")
+            inputs = files.sealed("stdin", stdin)
+            outputs, errors = files.empty("stdout"), files.empty("stderr")
             self._worker._send(order, [inputs, outputs, errors])
-            answer = self._worker._receive("done", order["wall_s"] + _GRACE_S)
-            return _facts(answer, outputs, errors, int(order["output_bytes"]))
+            answer = self._worker._receive("done", _PATIENCE * wall_s + _GRACE_S)
+            return _facts(answer, outputs, errors, output_bytes)
 
 
 class _Files:

@@ -3,7 +3,6 @@
 import contextlib
 import os
 import signal
-import sys
 import sysconfig
 
 from cobalt.sandbox.guest import kernel
@@ -95,8 +94,7 @@ def _bind(path: str, folder: bool, flags: int) -> None:
 def _kept_flags(path: str) -> int:
     """Flags of a mount that an unprivileged remount may not clear."""
     have = os.statvfs(path).f_flag
-    pairs = ((os.ST_NOEXEC, kernel.MS_NOEXEC), (os.ST_RDONLY, kernel.MS_RDONLY), (os.ST_NODEV, kernel.MS_NODEV))
-    return sum(flag for bit, flag in pairs if have & bit)
+    return have & (kernel.MS_RDONLY | kernel.MS_NODEV | kernel.MS_NOEXEC)  # ST_* have the same values
 
 
 def enter(parent_fd: int, control_fd: int) -> None:

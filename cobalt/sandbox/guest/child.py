@@ -1,5 +1,6 @@
-"""What happens in a test's own process: limits, isolation, then the program, as `python solution.py` would."""
+"""A test's own process: limits, isolation, then the program, run as `python solution.py` would."""
 
+import _sitebuiltins
 import atexit
 import builtins
 import io
@@ -14,8 +15,6 @@ import threading
 import traceback
 from types import CodeType, ModuleType
 from typing import Any, NoReturn
-
-import _sitebuiltins
 
 from cobalt.sandbox.guest import box, kernel, landlock, seccomp
 
@@ -64,7 +63,7 @@ def isolate(level: Any, limits: dict[str, Any], order: dict[str, Any], descripto
         box.private_folders(limits["tmp_bytes"])
     else:
         kernel.prctl(kernel.PR_SET_PDEATHSIG, signal.SIGKILL)
-        os.setsid()
+    os.setsid()  # a signal to "my process group" must not find the processes above
     for number, fd in enumerate(descriptors):
         os.dup2(fd, number)
     if level.name == "landlock":
@@ -108,8 +107,8 @@ def run(code: CodeType | None, source: bytes, name: str, fn: str | None) -> NoRe
     for module in [each for each in sys.modules if each.partition(".")[0] == "cobalt"]:
         del sys.modules[module]
     sys.argv = [name]
-    builtins.exit = _sitebuiltins.Quitter("exit", "Ctrl-D (i.e. EOF)")  # type: ignore[assignment]
-    builtins.quit = _sitebuiltins.Quitter("quit", "Ctrl-D (i.e. EOF)")  # type: ignore[assignment]
+    builtins.exit = _sitebuiltins.Quitter("exit", "Ctrl-D (i.e. EOF)")
+    builtins.quit = _sitebuiltins.Quitter("quit", "Ctrl-D (i.e. EOF)")
     main = ModuleType("__main__" if fn is None else "solution")
     main.__dict__.update(__file__=name, __builtins__=builtins, __annotations__={})
     sys.modules[main.__name__] = main

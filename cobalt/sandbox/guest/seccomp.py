@@ -56,13 +56,13 @@ listmount lookup_dcookie lsm_set_self_attr mbind memfd_secret migrate_pages modi
 move_mount move_pages name_to_handle_at nfsservctl open_by_handle_at open_tree open_tree_attr perf_event_open
 personality pidfd_getfd pivot_root process_madvise process_mrelease process_vm_readv process_vm_writev ptrace
 quotactl quotactl_fd reboot request_key setdomainname sethostname settimeofday swapoff swapon syslog
-userfaultfd uselib vhangup""".split()
+userfaultfd uselib vhangup"""
 
 # Landlock leaves these to ordinary permissions, which are those of the user who runs the host.
 _DENIED_WITHOUT_MOUNTS = """chmod chown fchmod fchmodat fchmodat2 fchown fchownat fork fsetxattr futimesat
 inotify_add_watch lchown lremovexattr lsetxattr mq_open mq_unlink msgctl msgget pidfd_open pidfd_send_signal
 removexattr removexattrat semctl semget setxattr setxattrat shmctl shmget socket tkill truncate utime
-utimensat utimes vfork""".split()
+utimensat utimes vfork"""
 
 _LD, _JEQ, _JGE, _JSET, _RET = 0x20, 0x15, 0x35, 0x45, 0x06
 _ALLOW, _ERRNO, _KILL = 0x7FFF0000, 0x00050000, 0x80000000
@@ -134,7 +134,7 @@ class Filter:
 def base_filter() -> Filter:
     """For the zygote, after set-up: no execution, no way into other processes, local sockets only."""
     rules = Filter()
-    rules.deny(*_DENIED)
+    rules.deny(*_DENIED.split())
     # clone3 keeps its flags in memory, where a filter cannot see them: libc then falls back to clone.
     rules.deny("clone3", error=errno.ENOSYS)
     rules.forbid_bits("clone", 0, _NEW_NAMESPACES)
@@ -154,7 +154,7 @@ def test_filter(pid: int, *, own_namespaces: bool) -> Filter:
     rules.deny("mount", "umount2", "unshare", "setns")
     rules.deny("memfd_create", error=errno.ENOSYS)  # memory that no limit would count
     if not own_namespaces:
-        rules.deny(*_DENIED_WITHOUT_MOUNTS)
+        rules.deny(*_DENIED_WITHOUT_MOUNTS.split())
         rules.require_bits("clone", 0, _CLONE_THREAD)
         rules.require("socketpair", 1, _SOCK_STREAM | 0o2000000)  # as Python asks for it, close-on-exec
         rules.forbid("prctl", 0, kernel.PR_SET_PDEATHSIG)

@@ -8,6 +8,7 @@ Messages are JSON on a SEQPACKET socket, with descriptors attached:
     zygote -> host      {"op": "ready", ...} once; {"op": "idle"} after each program, {"op": "failed", ...}
 """
 
+import contextlib
 import gc
 import json
 import os
@@ -22,7 +23,7 @@ from cobalt.sandbox.guest import box, kernel, landlock, seccomp, supervisor
 
 # What judged programs import most; forks share them. (Each costs memory and page tables in every test.)
 _USUAL = """array bisect collections copy datetime decimal fractions functools heapq io itertools linecache math
-operator queue random re string threading time traceback types typing _sitebuiltins""".split()
+operator queue random re string threading time traceback types typing _sitebuiltins"""
 
 MESSAGE_BYTES = 1 << 16
 
@@ -38,10 +39,10 @@ class Level:
 
 
 def main(control_fd: int, parent_fd: int, level_name: str) -> None:
-    """Serve programs until the host is gone. Failures of set-up are told to the host, then the worker ends."""
+    """Serve programs until the host is gone. If set-up fails, the host is told and the worker ends."""
     control = socket.socket(fileno=control_fd)
     try:
-        for name in _USUAL:
+        for name in _USUAL.split():
             __import__(name)
         level = Level(level_name)
         facts = _enter(level, control_fd, parent_fd)
@@ -56,6 +57,8 @@ def main(control_fd: int, parent_fd: int, level_name: str) -> None:
 
 def _enter(level: Level, control_fd: int, parent_fd: int) -> dict[str, Any]:
     kernel.set_thread_stack(8 << 20)
+    with contextlib.suppress(OSError), open("/proc/self/oom_score_adj", "w") as file:
+        file.write("1000")  # if memory runs out on this machine, let it be ours that goes
     if level.own_pids:
         box.enter(parent_fd, control_fd)
         level.pid_namespace = os.open("/proc/self/ns/pid", os.O_RDONLY | os.O_CLOEXEC)
@@ -109,6 +112,7 @@ def _fork_supervisor(
         try:
             if not level.own_pids:
                 kernel.prctl(kernel.PR_SET_PDEATHSIG, signal.SIGKILL)
+            os.setsid()
             os.close(parent_fd)
             supervisor.Supervisor(control, level, order).serve(*descriptors)
             code = 0
