@@ -27,7 +27,8 @@ async def verdict(evaluator: Evaluator, code: str | None, tests: TestCases) -> E
             if len(result["passing"]) != len(tests):
                 raise InfraError(f"the evaluator answered {len(result['passing'])} of {len(tests)} tests")
             return result
-        await asyncio.sleep(0.1 * 4**attempt)
+        if attempt + 1 < TRIES:
+            await asyncio.sleep(0.1 * 4**attempt)
     raise InfraError(
         f"the evaluator had no verdict in {TRIES} tries: {' '.join(result.get('feedback', []))[:300]}"
     )
