@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import math
 import re
+import sys
 import time
+from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cobalt.errors import InputError
 from cobalt.rewards.cobalt import (
     KEYWORDS,
     NO_THINKING,
@@ -20,6 +24,7 @@ from cobalt.rewards.cobalt import (
     shaped_reward,
 )
 from cobalt.rewards.format import check_format
+from cobalt.rewards.tokens import o200k_counter, o200k_path, tokenizer_counter
 
 _TOKEN = re.compile(r"\d{1,3}| ?[A-Za-z]+|`+|\)\n|\n|.", re.DOTALL)
 
@@ -387,3 +392,36 @@ def test_verdict_on_20k_characters_is_quick() -> None:
     started = time.perf_counter()
     shaped_reward(text, 0, count_tokens=lambda _: 10)
     assert time.perf_counter() - started < 0.2  # the published scan takes about a second
+
+
+# --- Token counters
+
+
+def test_tokenizer_counter_leaves_special_tokens_out() -> None:
+    def tokenizer(text: str, *, add_special_tokens: bool) -> dict[str, list[int]]:
+        assert not add_special_tokens
+        text.encode()
+        return {"input_ids": [1] * len(text.split())}
+
+    assert tokenizer_counter(tokenizer)("a b \ud800") == 3
+
+
+def test_o200k_is_never_fetched_unasked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[str] = []
+
+    def get_encoding(name: str) -> SimpleNamespace:
+        asked.append(name)
+        return SimpleNamespace(encode_ordinary=str.split)
+
+    monkeypatch.setenv("TIKTOKEN_CACHE_DIR", str(tmp_path))
+    monkeypatch.setitem(sys.modules, "tiktoken", None)
+    with pytest.raises(InputError, match="needs the package tiktoken"):
+        o200k_counter()
+    monkeypatch.setitem(sys.modules, "tiktoken", SimpleNamespace(get_encoding=get_encoding))
+    with pytest.raises(InputError, match=f"not cached at {tmp_path}"):
+        o200k_counter()
+    assert asked == []
+    assert o200k_counter(allow_download=True)("a b") == 2
+    o200k_path().write_text("")
+    assert o200k_counter()("a <|endoftext|> c") == 3
+    assert asked == ["o200k_base"] * 2
