@@ -59,9 +59,10 @@ async def run_rows(
     the rows in flight are finished and it is raised. When all rows are there and `ordered`, the output is
     put in the order of `rows`, so that equal runs give equal files.
 
-    The manifest is written at the start and at the end: `settings`, `inputs`, counts, wall and CPU seconds
-    (of this process and the children it waited for, summed over resumed runs) and `extra` (or what it returns
-    when called).
+    `settings` must hold all that determines a row, a hash of the input included: it decides whether a run
+    may be continued. The manifest is written at the start and at the end: `settings`, `inputs`, counts, wall
+    and CPU seconds (of this process and the children it waited for, summed over resumed runs) and `extra`
+    (or what it returns when called).
 
     Ctrl-C (or SIGTERM) starts no new row and finishes those in flight; a second one cancels them. Either
     way KeyboardInterrupt is raised after the output is closed, and the next run continues.

@@ -198,18 +198,18 @@ class JsonlWriter:
         loop = asyncio.get_running_loop()
         while self._pending:
             batch, self._pending = self._pending, []
-            error: BaseException | None = None
+            error: Exception | None = None
             try:
                 await loop.run_in_executor(self._thread, self._commit, b"".join(data for data, _ in batch))
-            except CobaltError as failure:
-                error = failure
+            except Exception as failure:  # whatever it is, those who wait must hear of it
+                error = InfraError(str(failure)) if isinstance(failure, CobaltError) else failure
             for _, future in batch:
                 if future.done():  # the writer was cancelled; its row is on disk all the same
                     continue
                 if error is None:
                     future.set_result(None)
                 else:
-                    future.set_exception(InfraError(str(error)))
+                    future.set_exception(error)
 
     def _commit(self, data: bytes) -> None:
         descriptor = self._file.fileno()

@@ -35,6 +35,7 @@ MAY_IMPORT = {
 # Importing these may load torch or ray: they exist to use them.
 HEAVY = (
     "cobalt.engines.sampler",
+    "cobalt.engines.prefix",
     "cobalt.engines.local",
     "cobalt.engines.server",
     "cobalt.evaluator.service",

@@ -202,6 +202,13 @@ async def test_a_full_disk_tears_nothing_and_is_reported(tmp_path, monkeypatch):
     assert rows_of(path) == [{"id": 1}, {"id": 4}]
 
 
+async def test_writing_after_the_end_is_an_error_and_no_hang(tmp_path):
+    writer = JsonlWriter(tmp_path / "x.jsonl")
+    await writer.aclose()
+    with pytest.raises(RuntimeError):
+        await asyncio.wait_for(writer.write({"id": 1}), 5)
+
+
 def test_two_runs_cannot_write_one_file(tmp_path):
     path = tmp_path / "x.jsonl"
     with JsonlWriter(path) as writer:
