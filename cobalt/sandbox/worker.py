@@ -136,7 +136,7 @@ class Program:
         with _Files() as files:
             errors = files.empty("compiler")
             order = {"op": "program", "name": "solution.py", "fn": fn_name, "limits": _guest_limits(limits)}
-            worker._send(order, [files.sealed("source", source), errors])
+            worker._send(order, [files.sealed("source", source), errors, files.empty("code")])
             answer = worker._receive("compiled", _PATIENCE * limits.wall_limit_s + _GRACE_S)
             facts = _facts(answer, None, errors, 0)
         self.compile_error = facts if facts.returncode != 0 or facts.limit else None

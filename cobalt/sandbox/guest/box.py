@@ -97,8 +97,11 @@ def _kept_flags(path: str) -> int:
     return have & (kernel.MS_RDONLY | kernel.MS_NODEV | kernel.MS_NOEXEC)  # ST_* have the same values
 
 
-def enter(parent_fd: int, control_fd: int) -> None:
+def enter(parent_fd: int, control_fd: int) -> bool:
     """Returns in the zygote, which is process 1 of the new namespaces. The caller becomes its waiter.
+
+    True if the kernel now refuses further user namespaces to everything inside; where that cannot be
+    arranged (a read-only /proc/sys), each test needs a filter of its own.
 
     The waiter ends the zygote, and with it every process inside, as soon as the host is gone: its process
     (`parent_fd`, a pidfd) or its end of the control socket. Raises OSError if a step is refused.
@@ -129,10 +132,14 @@ def enter(parent_fd: int, control_fd: int) -> None:
     kernel.mount("none", "/", "", kernel.MS_BIND | kernel.MS_REMOUNT | kernel.MS_RDONLY | _LOCKED)
     with contextlib.suppress(OSError):
         kernel.check(kernel.libc.sethostname(b"sandbox", 7), "sethostname")
-    with contextlib.suppress(OSError):
+    closed = True
+    try:
         _write("/proc/sys/user/max_user_namespaces", "0")
+    except OSError:
+        closed = False
     kernel.drop_bounding_set()
     kernel.prctl(kernel.PR_SET_DUMPABLE, 0)
+    return closed
 
 
 def _write(path: str, text: str) -> None:

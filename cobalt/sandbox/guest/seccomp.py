@@ -136,7 +136,8 @@ def base_filter() -> Filter:
     rules = Filter()
     rules.deny(*_DENIED.split())
     # clone3 keeps its flags in memory, where a filter cannot see them: libc then falls back to clone.
-    rules.deny("clone3", error=errno.ENOSYS)
+    # memfd_create is memory that no limit would count.
+    rules.deny("clone3", "memfd_create", error=errno.ENOSYS)
     rules.forbid_bits("clone", 0, _NEW_NAMESPACES)
     for name in ("prlimit64", "sched_setaffinity", "sched_setattr", "sched_setparam", "sched_setscheduler"):
         rules.require(name, 0, 0)  # the caller itself only
@@ -152,7 +153,6 @@ def test_filter(pid: int, *, own_namespaces: bool) -> Filter:
     """For the test process `pid` itself, just before the program starts."""
     rules = Filter()
     rules.deny("mount", "umount2", "unshare", "setns")
-    rules.deny("memfd_create", error=errno.ENOSYS)  # memory that no limit would count
     if not own_namespaces:
         rules.deny(*_DENIED_WITHOUT_MOUNTS.split())
         rules.require_bits("clone", 0, _CLONE_THREAD)

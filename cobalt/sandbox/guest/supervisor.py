@@ -40,8 +40,8 @@ class Supervisor:
         self._source = b""
         self._code: CodeType | None = None
 
-    def serve(self, source_fd: int, stderr_fd: int) -> None:
-        """Returns when the host says so. `stderr_fd` receives what the compiler has to say."""
+    def serve(self, source_fd: int, stderr_fd: int, code_fd: int) -> None:
+        """Returns when the host says so. The last two receive what the compiler says, and what it makes."""
         if self._level.own_pids:
             kernel.unshare(kernel.CLONE_NEWNS)
             kernel.mount("proc", "/proc", "proc", kernel.MS_NOSUID | kernel.MS_NODEV | kernel.MS_NOEXEC)
@@ -49,8 +49,9 @@ class Supervisor:
             kernel.prctl(kernel.PR_SET_CHILD_SUBREAPER, 1)
         self._source = _read_all(source_fd)
         os.close(source_fd)
-        self._send({"op": "compiled", **self._compile(stderr_fd)})
+        self._send({"op": "compiled", **self._compile(stderr_fd, code_fd)})
         os.close(stderr_fd)
+        os.close(code_fd)
         child.remember_source(self._name, self._source)
         gc.freeze()
         while True:
@@ -63,22 +64,20 @@ class Supervisor:
     def _send(self, message: dict[str, Any]) -> None:
         self._control.send(json.dumps(message).encode())
 
-    def _compile(self, stderr_fd: int) -> dict[str, Any]:
+    def _compile(self, stderr_fd: int, code_fd: int) -> dict[str, Any]:
         """Compile in a child: a hostile source may exhaust time, memory or the compiler's own stack."""
-        result_fd = os.memfd_create("code", os.MFD_CLOEXEC)
 
         def work() -> None:
             os.dup2(stderr_fd, 2)
             child.set_limits(self._limits, cpu_s=self._limits["cpu_s"], file_bytes=1 << 28)
             self._ready[0] = 1
-            child.compile_to(result_fd, self._source, self._name)
+            child.compile_to(code_fd, self._source, self._name)
 
         limits = self._limits
         fact = self._watch(work, cpu_s=limits["cpu_s"], wall_s=limits["wall_s"])
         with contextlib.suppress(ValueError, EOFError, TypeError, MemoryError, RecursionError):
-            loaded = marshal.loads(_read_all(result_fd)) if fact["returncode"] == 0 else None
+            loaded = marshal.loads(_read_all(code_fd)) if fact["returncode"] == 0 else None
             self._code = loaded if isinstance(loaded, CodeType) else None
-        os.close(result_fd)
         return fact
 
     def _run(self, order: dict[str, Any], descriptors: list[int]) -> dict[str, Any]:

@@ -2,7 +2,7 @@
 
 Messages are JSON on a SEQPACKET socket, with descriptors attached:
 
-    host -> zygote      {"op": "program", ...} [source, stderr of the compiler]
+    host -> zygote      {"op": "program", ...} [source, compiler errors, code]
     host -> supervisor  {"op": "run", ...} [stdin, stdout, stderr], any number of times, then {"op": "end"}
     supervisor -> host  {"op": "compiled", ...}, then one {"op": "done", ...} for each run
     zygote -> host      {"op": "ready", ...} once; {"op": "idle"} after each program, {"op": "failed", ...}
@@ -22,8 +22,8 @@ from typing import Any
 from cobalt.sandbox.guest import box, kernel, landlock, seccomp, supervisor
 
 # What judged programs import most; forks share them. (Each costs memory and page tables in every test.)
-_USUAL = """array bisect collections copy datetime decimal fractions functools heapq io itertools linecache math
-operator queue random re string threading time traceback types typing _sitebuiltins"""
+_USUAL = """bisect collections copy functools heapq io itertools linecache math operator random re string
+threading time traceback types typing _sitebuiltins"""
 
 MESSAGE_BYTES = 1 << 16
 
@@ -36,6 +36,7 @@ class Level:
         self.own_pids = name == "namespaces"
         self.rules_fd = landlock.ruleset(box.readable_paths()) if name == "landlock" else -1
         self.pid_namespace = -1  # set inside
+        self.filter_tests = name != "none"
 
 
 def main(control_fd: int, parent_fd: int, level_name: str) -> None:
@@ -49,7 +50,9 @@ def main(control_fd: int, parent_fd: int, level_name: str) -> None:
     except BaseException as error:
         control.send(json.dumps({"op": "failed", "why": str(error) or type(error).__name__}).encode())
         sys.exit(1)
+    # No collection between a fork and the program's first line: it would touch, and so copy, every page.
     gc.collect()
+    gc.disable()
     gc.freeze()
     control.send(json.dumps({"op": "ready", **facts}).encode())
     _serve(control, level, parent_fd)
@@ -60,7 +63,7 @@ def _enter(level: Level, control_fd: int, parent_fd: int) -> dict[str, Any]:
     with contextlib.suppress(OSError), open("/proc/self/oom_score_adj", "w") as file:
         file.write("1000")  # if memory runs out on this machine, let it be ours that goes
     if level.own_pids:
-        box.enter(parent_fd, control_fd)
+        level.filter_tests = not box.enter(parent_fd, control_fd)
         level.pid_namespace = os.open("/proc/self/ns/pid", os.O_RDONLY | os.O_CLOEXEC)
     elif level.name == "landlock":
         kernel.prctl(kernel.PR_SET_DUMPABLE, 0)
