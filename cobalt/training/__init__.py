@@ -1,0 +1,1 @@
+"""Training: the contextual bandit and its baselines, on an unmodified verl."""

@@ -1,0 +1,1 @@
+"""verl on CPU: platform, engine, rollout and batch path, all of them registered plug-ins."""

@@ -1,0 +1,110 @@
+"""The CPU platform.
+
+verl imports this module in the middle of ``import verl``, in every process
+(``VERL_USE_EXTERNAL_MODULES=cobalt.training.cpu.platform``), so it stays light. ``VERL_PLATFORM=cpu`` selects it.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+from verl.plugin.platform import PlatformBase, PlatformRegistry
+
+from cobalt.training.private import check_version, use_gloo
+
+
+class _CpuDevice:
+    """``torch.cpu`` plus the names of ``torch.cuda`` that verl calls and ``torch.cpu`` lacks."""
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(torch.cpu, name)
+
+    def _zero(self, *_: Any, **__: Any) -> int:
+        return 0
+
+    memory_allocated = memory_reserved = max_memory_allocated = max_memory_reserved = _zero
+    empty_cache = ipc_collect = reset_peak_memory_stats = set_device = _zero
+    get_rng_state = staticmethod(torch.get_rng_state)
+    set_rng_state = staticmethod(torch.set_rng_state)  # reached only when a checkpoint is loaded
+
+    def get_device_name(self, *_: Any) -> str:
+        return "CPU"  # a key of verl's table of peak FLOPS
+
+    def mem_get_info(self, *_: Any) -> tuple[int, int]:
+        """Free and total bytes of main memory."""
+        page = os.sysconf("SC_PAGE_SIZE")
+        return page * os.sysconf("SC_AVPHYS_PAGES"), page * os.sysconf("SC_PHYS_PAGES")
+
+
+@PlatformRegistry.register(platform="cpu")
+class CpuPlatform(PlatformBase):
+    """One CPU device; profiling and device memory do not exist."""
+
+    device_name = "cpu"
+    vendor_name = "generic"
+    device_module = _CpuDevice()
+
+    def is_available(self) -> bool:
+        return True
+
+    def current_device(self) -> str:
+        return "cpu"  # verl passes it on to Tensor.to() and torch.device()
+
+    def device_count(self) -> int:
+        return 1
+
+    def set_device(self, device_index: int) -> None:
+        pass
+
+    def synchronize(self, device_index: int | None = None) -> None:
+        pass
+
+    def manual_seed(self, seed: int) -> None:
+        torch.manual_seed(seed)
+
+    manual_seed_all = manual_seed
+
+    def set_allocator_settings(self, settings: str) -> None:
+        pass
+
+    def empty_cache(self) -> None:
+        pass
+
+    def get_device_capability(self, device_index: int = 0) -> tuple[None, None]:
+        return None, None
+
+    def communication_backend_name(self) -> str:
+        return "gloo"
+
+    def visible_devices_envvar(self) -> str:
+        return "CUDA_VISIBLE_DEVICES"
+
+    @contextmanager
+    def nvtx_range(self, msg: str) -> Iterator[None]:
+        yield
+
+    def profiler_start(self) -> None:
+        pass
+
+    profiler_stop = profiler_start
+
+    def ray_resource_name(self) -> str:
+        return "GPU"  # verl's resource pools count only GPU or NPU: Ray is told of one made-up GPU
+
+    def ray_noset_envvars(self) -> list[str]:
+        return []
+
+    def is_ipc_supported(self) -> bool:
+        return False
+
+    def cudart(self) -> None:
+        return None
+
+
+if os.environ.get("VERL_PLATFORM") == "cpu":
+    check_version()
+    use_gloo()

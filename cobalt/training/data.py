@@ -1,0 +1,107 @@
+"""Training data: checked before anything starts, overlong prompts taken out and counted, nothing ever cut."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from cobalt.errors import InputError
+from cobalt.records import TestCases
+from cobalt.training.scoring import is_validation
+
+COLUMNS = ("data_source", "prompt", "ability", "reward_model", "extra_info")
+
+
+@dataclass(frozen=True)
+class DataCheck:
+    """What a Parquet file holds: ``rows`` that fit, ``overlong`` rows left out, prompt lengths in tokens.
+
+    ``path``: the file to train from, another one than was given if rows had to be left out.
+    """
+
+    path: Path
+    rows: int
+    overlong: int
+    mean_prompt: float
+    longest_prompt: int
+
+
+def check_file(path: Path, *, what: str, validation: bool) -> Any:
+    """Read a file and check every row; returns the pyarrow table.
+
+    Raises InputError that names the file, the row (from 0) and the field.
+    """
+    import pyarrow
+    import pyarrow.parquet as parquet
+
+    try:
+        table = parquet.read_table(path)
+    except (OSError, pyarrow.ArrowInvalid) as error:
+        reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
+        raise InputError(f"{what} {path}: cannot be read as Parquet ({reason})") from None
+    missing = [name for name in COLUMNS if name not in table.column_names]
+    if missing:
+        raise InputError(
+            f"{what} {path}: column {', '.join(missing)} missing; make the file with "
+            "preproc/verl_preproc_multi_turn.py or preproc/verl_preproc_single_turn.py"
+        )
+    if table.num_rows == 0:
+        raise InputError(f"{what} {path}: no rows")
+    for number, row in enumerate(table.select(list(COLUMNS)).to_pylist()):
+        _check_row(row, f"{what} {path}: row {number}", validation)
+    return table
+
+
+def _check_row(row: dict[str, Any], where: str, validation: bool) -> None:
+    prompt = row["prompt"]
+    if not isinstance(prompt, list) or not prompt:
+        raise InputError(f"{where}: field 'prompt' must be a list of messages")
+    for message in prompt:
+        if not isinstance(message, dict) or not all(isinstance(message.get(k), str) for k in ("role", "content")):
+            raise InputError(f"{where}: field 'prompt' has a message without role or content")
+    if prompt[-1]["role"] != "user":
+        raise InputError(f"{where}: field 'prompt' must end with a user message, not {prompt[-1]['role']!r}")
+    truth = (row["reward_model"] or {}).get("ground_truth")
+    if truth is None:
+        raise InputError(f"{where}: field 'reward_model' has no 'ground_truth'")
+    if len(TestCases.parse(truth, where=f"{where}: reward_model.ground_truth")) == 0:
+        raise InputError(f"{where}: reward_model.ground_truth has no tests")
+    extra = row["extra_info"] or {}
+    try:
+        found = is_validation(extra)
+    except InputError as error:
+        raise InputError(f"{where}: {error}") from None
+    if found != validation:
+        raise InputError(
+            f"{where}: extra_info.split is {extra['split']!r} in a file for {'validation' if validation else 'training'}"
+        )
+    best = extra.get("prev_best_pass_rate")
+    if best is not None and not 0.0 <= best <= 1.0:
+        raise InputError(f"{where}: extra_info.prev_best_pass_rate must be in [0, 1], got {best!r}")
+
+
+def fit_prompts(table: Any, path: Path, tokenizer: Any, limit: int, filtered: Path, what: str) -> DataCheck:
+    """Count the tokens of every prompt as the trainer will and leave out rows over ``limit``.
+
+    If there are any, the other rows are written to ``filtered``. Raises InputError if none is left.
+    """
+    import pyarrow.parquet as parquet
+
+    prompts = table.column("prompt").to_pylist()
+    texts = [
+        tokenizer.apply_chat_template(prompt, add_generation_prompt=True, tokenize=False) for prompt in prompts
+    ]
+    lengths = [len(ids) for ids in tokenizer(texts, add_special_tokens=False)["input_ids"]]
+    kept = [number for number, length in enumerate(lengths) if length <= limit]
+    if not kept:
+        raise InputError(
+            f"{what} {path}: every one of the {len(lengths)} prompts is longer than data.max_prompt_length={limit} "
+            f"(shortest {min(lengths)} tokens)"
+        )
+    if len(kept) < len(lengths):
+        filtered.parent.mkdir(parents=True, exist_ok=True)
+        parquet.write_table(table.take(kept), filtered)
+        path = filtered
+    fitting = [lengths[number] for number in kept]
+    return DataCheck(path, len(kept), len(lengths) - len(kept), sum(fitting) / len(fitting), max(fitting))

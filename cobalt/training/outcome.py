@@ -1,0 +1,128 @@
+"""What a training left: metrics of every launch, checkpoints, and the exported model."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from cobalt.errors import InfraError, InputError
+from cobalt.files import atomic_write
+
+LATEST = "latest_checkpointed_iteration.txt"
+
+
+@dataclass(frozen=True)
+class TrainResult:
+    """A finished training (or, after a dry run, only ``plan`` and ``output``).
+
+    ``steps`` done in all, ``samples`` completions drawn, ``masked`` of them without a verdict (not trained on),
+    ``wall_s`` seconds of this launch, ``checkpoint`` verl's folder of the last step, ``model`` the exported
+    Hugging Face folder (fp32 on CPU), ``metrics`` one mapping per step with verl's names and ours, earlier
+    launches included, ``evaluator`` counters of this launch, ``notes`` what was decided for the user.
+    """
+
+    output: Path
+    plan: dict[str, Any]
+    steps: int = 0
+    samples: int = 0
+    masked: int = 0
+    wall_s: float = 0.0
+    first_step_s: float | None = None
+    checkpoint: Path | None = None
+    model: Path | None = None
+    log: Path | None = None
+    metrics: list[dict[str, Any]] = field(default_factory=list)
+    evaluator: dict[str, Any] = field(default_factory=dict)
+    notes: list[str] = field(default_factory=list)
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain values, paths as text, without ``metrics``."""
+        values = asdict(self)
+        del values["metrics"]
+        return {key: str(value) if isinstance(value, Path) else value for key, value in values.items()}
+
+
+def read_metrics(files: Iterable[Path]) -> list[dict[str, Any]]:
+    """Metrics per step from the file loggers of all launches, oldest first; a later launch wins.
+
+    A line torn by a killed process is left out. Every mapping has its ``step``.
+    """
+    steps: dict[int, dict[str, Any]] = {}
+    for path in files:
+        for line in path.read_bytes().splitlines():
+            try:
+                record = json.loads(line)
+            except ValueError:
+                continue
+            steps.setdefault(record["step"], {}).update(step=record["step"], **record["data"])
+    return [steps[step] for step in sorted(steps)]
+
+
+def launch_folders(output: Path) -> list[Path]:
+    """Folders of all launches, oldest first."""
+    return sorted((output / "launches").glob("[0-9]*"))
+
+
+def new_launch(output: Path) -> Path:
+    """Make the folder of this launch."""
+    folder = output / "launches" / f"{len(launch_folders(output)) + 1:03d}"
+    folder.mkdir(parents=True)
+    return folder
+
+
+def checkpoint_step(checkpoints: Path) -> int:
+    """Step of the latest complete checkpoint, 0 if there is none. Raises InputError if the record is damaged."""
+    try:
+        text = (checkpoints / LATEST).read_text()
+    except FileNotFoundError:
+        return 0
+    try:
+        step = int(text)
+    except ValueError:
+        raise InputError(f"{checkpoints / LATEST}: expected a step number, found {text[:40]!r}") from None
+    if not (checkpoints / f"global_step_{step}" / "actor").is_dir():
+        raise InputError(f"{checkpoints}: the checkpoint of step {step} is gone; delete {LATEST} to start again")
+    return step
+
+
+def export_model(checkpoint: Path, target: Path, *, fp32: bool) -> Path:
+    """Put the Hugging Face folder of a checkpoint at ``target``, replacing what is there.
+
+    Weights are linked, not copied, where the file system allows. verl writes fp32 weights but names bfloat16
+    in the configuration; with ``fp32`` that is corrected. Raises InfraError if files are missing.
+    """
+    source = checkpoint / "actor" / "huggingface"
+    names = {path.name for path in source.glob("*")} if source.is_dir() else set()
+    if "config.json" not in names or not any(name.endswith(".safetensors") for name in names):
+        raise InfraError(f"{source}: no exported model (is hf_model among actor.checkpoint.save_contents?)")
+    if not any(name.startswith("tokenizer") for name in names):
+        raise InfraError(f"{source}: the exported model has no tokenizer")
+    part = target.with_name(f".{target.name}.part")
+    shutil.rmtree(part, ignore_errors=True)
+    shutil.copytree(source, part, copy_function=_link_or_copy)
+    if fp32:
+        config = json.loads((part / "config.json").read_text())
+        config.pop("torch_dtype", None)
+        config["dtype"] = "float32"
+        (part / "config.json").unlink()  # a link to the checkpoint's own
+        atomic_write(part / "config.json", json.dumps(config, indent=2, sort_keys=True) + "\n")
+    shutil.rmtree(target, ignore_errors=True)
+    part.rename(target)
+    return target
+
+
+def _link_or_copy(source: str, target: str) -> None:
+    try:
+        os.link(source, target)
+    except OSError:
+        shutil.copy2(source, target)
+
+
+def masked_samples(metrics: list[dict[str, Any]]) -> int:
+    """Samples without a verdict over all steps."""
+    return round(sum(step.get("reward/masked", 0.0) for step in metrics))

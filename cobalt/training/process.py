@@ -1,0 +1,152 @@
+"""The training process: its environment, its private Ray folder, its end. Nothing of it is left behind."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import secrets
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import IO
+
+import cobalt
+from cobalt.errors import InputError
+
+MARK = "COBALT_RUN_DIR"  # in the environment of every process of a training, with a value of its own
+_GRACE_S = 10.0
+
+
+@contextlib.contextmanager
+def output_lock(output: Path) -> Iterator[None]:
+    """Hold the output folder. Raises InputError if another training holds it."""
+    try:
+        output.mkdir(parents=True, exist_ok=True)
+        handle = open(output / ".lock", "w")  # noqa: SIM115 (held while the context is open)
+    except OSError as error:
+        raise InputError(f"--output {output}: cannot be written ({error.strerror})") from None
+    with handle:
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise InputError(f"--output {output}: another training is writing there") from None
+        yield
+
+
+@contextlib.contextmanager
+def private_folder() -> Iterator[Path]:
+    """A folder under the system's temporary directory for sockets, weights and caches; removed at the end.
+
+    The name is short because Ray makes socket paths of it, which may have 107 characters.
+    """
+    folder = Path(tempfile.mkdtemp(prefix="cb"))
+    try:
+        yield folder
+    finally:
+        _end_leftovers(folder)
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def environment(folder: Path, *, cpu: bool, threads: int | None, metrics: Path) -> dict[str, str]:
+    """The environment of the training process, which Ray's processes inherit."""
+    env = dict(os.environ)
+    env.update(
+        {
+            MARK: str(folder),
+            "VERL_FILE_LOGGER_PATH": str(metrics),
+            "PYTHONPATH": os.pathsep.join(
+                [str(Path(cobalt.__file__).resolve().parent.parent), *filter(None, [env.get("PYTHONPATH")])]
+            ),
+            "PYTHONUNBUFFERED": "1",
+            "RAY_USAGE_STATS_ENABLED": "0",
+            "TOKENIZERS_PARALLELISM": "false",
+            "VLLM_NO_USAGE_STATS": "1",
+            # the published scripts' deadline for a reward request to be accepted
+            "RAY_SERVE_QUEUE_LENGTH_RESPONSE_DEADLINE_S": "10.0",
+        }
+    )
+    env.setdefault("HF_HUB_OFFLINE", "1")
+    if threads is not None:
+        env["OMP_NUM_THREADS"] = str(threads)
+    if cpu:
+        token = folder / "token"
+        token.touch(mode=0o600)
+        token.write_text(secrets.token_hex(32))
+        for name in ("RAY_ADDRESS", "CUDA_VISIBLE_DEVICES"):
+            env.pop(name, None)
+        env.update(
+            {
+                "COBALT_RAY_DIR": str(folder / "r"),
+                "HF_DATASETS_CACHE": str(folder / "datasets"),
+                "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
+                "RAY_AUTH_MODE": "token",
+                "RAY_AUTH_TOKEN_PATH": str(token),
+                "RAY_worker_niceness": "0",
+                "TRANSFER_QUEUE_ENABLE": "1",
+                "VERL_PLATFORM": "cpu",
+                "VERL_USE_EXTERNAL_MODULES": "cobalt.training.cpu.platform",
+            }
+        )
+    return env
+
+
+def run_entry(
+    arguments: list[str], env: dict[str, str], log: IO[bytes], tick: Callable[[], None]
+) -> int:
+    """Run ``cobalt.training.entry`` to its end and return its status; ``tick`` is called five times a second.
+
+    An exception in this process (Ctrl-C too) ends the training first.
+    """
+    child = subprocess.Popen(
+        [sys.executable, "-m", "cobalt.training.entry", *arguments],
+        env=env,
+        stdin=subprocess.DEVNULL,
+        stdout=log,
+        stderr=subprocess.STDOUT,
+        start_new_session=True,  # Ctrl-C reaches this process only, which then ends the other in order
+    )
+    try:
+        while True:
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                child.wait(0.2)
+            tick()
+            if child.returncode is not None:
+                return child.returncode
+    finally:
+        if child.poll() is None:
+            child.send_signal(signal.SIGTERM)
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                child.wait(_GRACE_S)
+            child.kill()
+            child.wait()
+
+
+def _end_leftovers(folder: Path) -> None:
+    """Kill what still carries the mark of this run, such as Ray's processes after a crash."""
+    mark = f"{MARK}={folder}".encode()
+    deadline = time.monotonic() + _GRACE_S
+    while time.monotonic() < deadline:
+        left = [pid for pid in _processes() if pid != os.getpid() and mark in _environ(pid)]
+        if not left:
+            return
+        for pid in left:
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.kill(pid, signal.SIGKILL)
+        time.sleep(0.05)
+
+
+def _processes() -> list[int]:
+    return [int(entry.name) for entry in Path("/proc").iterdir() if entry.name.isdigit()]
+
+
+def _environ(pid: int) -> list[bytes]:
+    try:
+        return Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
+    except (FileNotFoundError, PermissionError, ProcessLookupError):
+        return []

@@ -1,0 +1,93 @@
+"""What stands between rollout and update: failed rollouts stop the run, samples without a verdict leave the batch."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from typing import Any
+
+import transfer_queue as tq
+from verl.trainer.ppo.v1.replay_buffer import ReplayBuffer
+
+from cobalt.errors import InfraError
+from cobalt.training.scoring import batch_metrics
+
+TIMING_TAG = "cobalt_timing"  # of a batch's first row: {name: seconds}
+
+
+class LoudReplayBuffer(ReplayBuffer):
+    """verl's replay buffer (setting ``trainer.v1.sampler.custom_sampler``) that lets nothing vanish.
+
+    The stock one trains on what is left when rollouts fail. This one raises InfraError on a failed prompt
+    group, and takes samples that were scored ``masked`` out of the batch: verl then fills the batch with
+    padding rows whose response mask is zero, so the gradient is that of the remaining samples, and advantages
+    are computed among them. A group with fewer than two of them has no baseline and leaves as a whole. Both
+    are counted in ``reward/masked``; more than ``max_masked_share`` of a batch stops the run.
+
+    ``sampler_kwargs``: ``samples_per_prompt``, ``max_masked_share`` in [0, 1], ``poll_interval_s``.
+    """
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        settings = kwargs["sampler_kwargs"]
+        super().__init__(*args, **{**kwargs, "poll_interval": float(settings["poll_interval_s"])})
+        self.samples_per_prompt = int(settings["samples_per_prompt"])
+        self.max_masked_share = float(settings["max_masked_share"])
+
+    def _sampleable_terminal_keys(self, partition_id: str, eviction_reasons: Any) -> Any:
+        failed = self.failure_keys[partition_id]
+        if failed:
+            raise InfraError(
+                f"{len(failed)} prompt group(s) failed in rollout or reward (partition {partition_id!r}); "
+                "the reason is in the log above"
+            )
+        return super()._sampleable_terminal_keys(partition_id, eviction_reasons)
+
+    def sample(self, global_steps: int, partition_id: str, batch_size: int) -> tuple[Any, dict[str, Any]]:
+        """A batch of ``batch_size`` prompt groups without masked samples, and the metrics of all samples."""
+        batch, metrics = super().sample(
+            global_steps=global_steps, partition_id=partition_id, batch_size=batch_size
+        )
+        if partition_id == "val":
+            return batch, metrics  # a validation sample without a verdict has already stopped the run
+        infos: list[dict[str, float]] = []
+        if batch.keys:
+            metrics.update(batch.tags[0].get(TIMING_TAG, {}))
+            got = tq.kv_batch_get(keys=batch.keys, partition_id=partition_id, select_fields=["extra_fields"])
+            infos = [extra["reward_extra_info"] for extra in list(got["extra_fields"])]
+        metrics.update(batch_metrics(infos))
+        self._drop(batch, masked_keys(batch.keys, [bool(info["masked"]) for info in infos]))
+        expected = batch_size * self.samples_per_prompt
+        lost = expected - len({session_of(key) for key in batch.keys})
+        metrics["reward/masked"] = float(lost)
+        if lost > math.floor(self.max_masked_share * expected):
+            raise InfraError(
+                f"step {global_steps}: {lost} of {expected} samples have no verdict, more than the share of "
+                f"{self.max_masked_share:g} that is allowed (cobalt.max_masked_share); is the evaluator healthy?"
+            )
+        return batch, metrics
+
+    @staticmethod
+    def _drop(batch: Any, keys: set[str]) -> None:
+        if not keys:
+            return
+        tq.kv_clear(keys=sorted(keys), partition_id=batch.partition_id)
+        kept = [(key, tag) for key, tag in zip(batch.keys, batch.tags, strict=True) if key not in keys]
+        batch.keys, batch.tags = [key for key, _ in kept], [tag for _, tag in kept]
+
+
+def session_of(key: str) -> str:
+    """``{uid}_{session}`` of a key ``{uid}_{session}_{index}``."""
+    return key.rsplit("_", 1)[0]
+
+
+def masked_keys(keys: list[str], masked: list[bool]) -> set[str]:
+    """Keys ``{uid}_{session}_{index}`` that must leave the batch.
+
+    A masked output takes its session with it (one advantage belongs to the whole session), and a group with
+    fewer than two sessions left leaves too.
+    """
+    gone = {session_of(key) for key, flag in zip(keys, masked, strict=True) if flag}
+    if not gone:
+        return set()
+    left = Counter(session_of(session) for session in {session_of(key) for key in keys} - gone)
+    return {key for key in keys if session_of(key) in gone or left[session_of(session_of(key))] < 2}

@@ -1,0 +1,219 @@
+"""The one place where a sampled completion becomes a training reward, whatever path the sample took."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from cobalt.errors import CobaltError, InfraError, InputError
+from cobalt.rewards.cobalt import PROFILES, RewardProfile, ShapedReward, shaped_reward
+from cobalt.text import extract_code
+
+if TYPE_CHECKING:
+    from cobalt.evaluator.base import Evaluator
+    from cobalt.records import ExecutionResult
+
+VALIDATION_SPLITS = frozenset({"test", "val", "validation", "dev"})
+TRAINING_SPLITS = frozenset({"train"})
+CANARY = ("print(int(input()) + 1)", {"inputs": ["1\n"], "outputs": ["2\n"]})
+
+
+@dataclass(frozen=True)
+class Score:
+    """Verdict on one sample.
+
+    ``reward`` in [-1, 1] (validation: 0 or 1). ``masked``: the evaluator gave no verdict, so the sample must
+    not be trained on; its reward is 0 and means nothing. ``info`` has the same keys for every sample of one
+    profile, all of them numbers: what verl stores beside the reward and the metrics are made of.
+    """
+
+    reward: float
+    masked: bool
+    info: dict[str, float] = field(default_factory=dict)
+
+
+def is_validation(extra_info: Mapping[str, Any]) -> bool:
+    """Whether a row is for validation: told by ``extra_info.split``. Raises InputError for an unknown split."""
+    split = extra_info.get("split")
+    if split in VALIDATION_SPLITS:
+        return True
+    if split in TRAINING_SPLITS:
+        return False
+    raise InputError(f"extra_info.split must be 'train' or 'test', got {split!r}")
+
+
+def pass_rate(result: ExecutionResult) -> float:
+    """Share of tests passed; 0 if the suite ran out of its time, as in the published reward."""
+    passing = result["passing"]
+    if result.get("suite_limit") or not passing:
+        return 0.0
+    return sum(passing) / len(passing)
+
+
+class Scorer:
+    """Runs a completion on its tests and shapes the reward.
+
+    A result ``infra_error``, or an exception of the evaluator that is not about the request, is retried
+    ``retries`` times; then a training sample is masked, and for a validation sample InfraError is raised.
+    """
+
+    def __init__(
+        self,
+        evaluator: Evaluator,
+        *,
+        profile: RewardProfile,
+        count_tokens: Callable[[str], int],
+        retries: int = 1,
+    ) -> None:
+        self.evaluator, self.profile = evaluator, profile
+        self.count_tokens, self.retries = count_tokens, retries
+
+    async def score(
+        self, completion: str, tests: str | Mapping[str, Any], *, best: float = 0.0, validation: bool = False
+    ) -> Score:
+        """Score one completion.
+
+        Args: ``completion`` decoded without special tokens; ``tests`` the task's tests, all of them; ``best``
+        the best pass rate shown in the context, in [0, 1].
+        Raises BadRequest for tests of a wrong shape, InfraError as said above.
+        """
+        started = time.monotonic()
+        result, faults = await self._verdict(extract_code(completion), tests)
+        seconds = time.monotonic() - started
+        if result is None:
+            if validation:
+                raise InfraError(f"the evaluator gave no verdict on a validation sample after {faults} tries")
+            return Score(0.0, True, self._info(None, None, 0.0, best, faults, seconds))
+        rate = pass_rate(result)
+        shaped = shaped_reward(
+            completion,
+            rate,
+            prev_best_pass_rate=best,
+            count_tokens=self.count_tokens,
+            training=not validation,
+            profile=self.profile,
+        )
+        return Score(shaped.total, False, self._info(result, shaped, rate, best, faults, seconds))
+
+    async def ready(self) -> None:
+        """Ask the evaluator for a verdict that is known. Raises InfraError if it is another one, or none."""
+        try:
+            result = await self.evaluator.aevaluate(*CANARY)
+        except CobaltError:
+            raise
+        except Exception as error:
+            raise InfraError(f"the evaluator does not answer: {type(error).__name__}: {error}") from error
+        if result["status"] != "ok" or result["passing"] != [True]:
+            raise InfraError(
+                f"the evaluator's verdict on a right program is status {result['status']!r}, "
+                f"passing {result['passing']}; feedback: {' '.join(result.get('feedback', []))[:200]}"
+            )
+
+    async def _verdict(
+        self, code: str | None, tests: str | Mapping[str, Any]
+    ) -> tuple[ExecutionResult | None, int]:
+        """The evaluator's result (None after the last try) and the number of faults seen."""
+        for attempt in range(self.retries + 1):
+            try:
+                result = await self.evaluator.aevaluate(code, tests)
+            except (InfraError, OSError, TimeoutError):
+                result = None
+            if result is not None and result["status"] != "infra_error":
+                return result, attempt
+            if attempt < self.retries:
+                await asyncio.sleep(0.2 * 2**attempt)
+        return None, self.retries + 1
+
+    def _info(
+        self,
+        result: ExecutionResult | None,
+        shaped: ShapedReward | None,
+        rate: float,
+        best: float,
+        faults: int,
+        seconds: float,
+    ) -> dict[str, float]:
+        shown = shaped or ShapedReward(0.0, format_ok=True if self.profile.judge_format else None)
+        tests = result.get("per_test", []) if result is not None else []
+        return {
+            "acc": float(rate == 1.0),
+            "pass_rate": rate,
+            "shaped": shown.total,
+            **shown.metrics(),
+            "improved": float(0.0 < best < rate),
+            "time_limit": float(any(test["status"] == "time_limit" for test in tests)),
+            "shared": float(bool(result and result.get("shared"))),
+            "masked": float(result is None),
+            "infra_errors": float(faults),
+            "evaluator_s": seconds,
+        }
+
+
+def batch_metrics(infos: list[dict[str, float]]) -> dict[str, float]:
+    """Metrics of one training batch, ``reward/...``: means over the samples that have a verdict.
+
+    ``reward/infra_errors`` counts faults of the evaluator, healed ones included. ``reward/evaluator_s`` is the
+    mean time that a sample waited for its verdict.
+    """
+    judged = [info for info in infos if not info["masked"]]
+    names = [name for name in (judged[0] if judged else {}) if name not in ("masked", "infra_errors")]
+    metrics = {f"reward/{name}": sum(info[name] for info in judged) / len(judged) for name in names}
+    if "reward/has_code" in metrics:
+        metrics["reward/no_code"] = 1.0 - metrics.pop("reward/has_code")
+    if "reward/format_ok" in metrics:
+        metrics["reward/format_broken"] = 1.0 - metrics.pop("reward/format_ok")
+    metrics["reward/infra_errors"] = sum(info["infra_errors"] for info in infos)
+    return metrics
+
+
+_open: list[Any] = []  # evaluators of this process, to be closed and counted at its end
+
+
+def close_evaluators() -> dict[str, Any]:
+    """Close the evaluators that ``make_scorer`` opened in this process; returns their counters and isolation."""
+    counters: dict[str, Any] = {}
+    while _open:
+        evaluator = _open.pop()
+        for name, value in getattr(evaluator, "counters", {}).items():
+            counters[name] = counters.get(name, 0) + value
+        counters["isolation"] = getattr(evaluator, "isolation", None)
+        evaluator.close()
+    return counters
+
+
+def make_scorer(settings: Mapping[str, Any], tokenizer: Any) -> Scorer:
+    """The scorer that the section ``cobalt`` of a training configuration describes.
+
+    Raises InputError for an unknown profile or counter, or where ``o200k_base`` is asked for and not cached.
+    """
+    from cobalt.evaluator import connect
+
+    evaluator = connect(settings["evaluator"], workers=settings["evaluator_workers"])
+    _open.append(evaluator)
+    return Scorer(
+        evaluator,
+        profile=reward_profile(settings["reward_profile"]),
+        count_tokens=token_counter(settings["token_counter"], tokenizer),
+        retries=settings["evaluator_retries"],
+    )
+
+
+def reward_profile(name: str) -> RewardProfile:
+    """The profile of that name. Raises InputError with the names there are."""
+    if name not in PROFILES:
+        raise InputError(f"reward profile {name!r} is unknown; there are: {', '.join(sorted(PROFILES))}")
+    return PROFILES[name]
+
+
+def token_counter(name: str, tokenizer: Any) -> Callable[[str], int]:
+    """``o200k_base`` (the published one; never fetched here) or ``policy``, the policy's own tokenizer."""
+    from cobalt.rewards.tokens import o200k_counter, tokenizer_counter
+
+    if name == "o200k_base":
+        return o200k_counter()
+    if name == "policy":
+        return tokenizer_counter(tokenizer)
+    raise InputError(f"cobalt.token_counter must be o200k_base or policy, got {name!r}")

@@ -1,0 +1,109 @@
+"""verl's configuration for one training: its defaults, our override files, and what the caller asked for."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+from collections.abc import Mapping, Sequence
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import cobalt
+from cobalt.errors import InfraError, InputError
+from cobalt.training.private import check_version
+
+CONFIG_DIR = Path(cobalt.__file__).resolve().parent.parent / "verl" / "config"
+RECIPES = ("multi_turn", "single_turn")
+PROFILES = ("cpu", "gpu")
+SCALES = ("published", "tiny")
+# Accepted and silently ignored by verl 0.9.1: a run that sets them would train on another reward.
+IGNORED_SECTIONS = ("reward_model", "custom_reward_function", "sandbox_fusion")
+
+
+def verl_folder() -> Path:
+    """Folder of the installed library, found without importing it.
+
+    Raises InputError if it is missing, of another version, or hidden by a folder of the same name.
+    """
+    check_version()
+    spec = importlib.util.find_spec("verl")
+    origin = Path(spec.origin).resolve() if spec is not None and spec.origin else None
+    if origin is None or not (origin.parent / "trainer" / "config" / "ppo_trainer.yaml").is_file():
+        raise InputError(
+            f"Python finds {origin or 'a folder without __init__.py'} for 'import verl', which is not the library "
+            f"(verl {version('verl')} is installed): a folder named verl with an __init__.py is in the way"
+        )
+    return origin.parent
+
+
+def compose(
+    recipe: str, profile: str, scale: str, values: Mapping[str, Any], overrides: Sequence[str] = ()
+) -> Any:
+    """The composed configuration (an OmegaConf tree).
+
+    Order, later wins: verl's defaults, ``verl/config/published.yaml``, the recipe's file, the profile's, the
+    scale's, ``values`` (dotted keys), ``overrides`` (Hydra's syntax, as on verl's own command line).
+    Raises InputError for an unknown name, an override that Hydra refuses, or a key that verl ignores.
+    """
+    from hydra import compose as hydra_compose
+    from hydra import initialize_config_dir
+    from hydra.core.global_hydra import GlobalHydra
+    from hydra.errors import HydraException
+
+    for kind, name, known in (
+        ("recipe", recipe, RECIPES),
+        ("profile", profile, PROFILES),
+        ("scale", scale, SCALES),
+    ):
+        if name not in known:
+            raise InputError(f"{kind} {name!r} is unknown; there are: {', '.join(known)}")
+    if not CONFIG_DIR.is_dir():
+        raise InputError(f"{CONFIG_DIR} is missing: run from a checkout of the project, installed editable")
+    requests = [
+        f"hydra.searchpath=[file://{verl_folder() / 'trainer' / 'config'}]",
+        f"profile={profile}",
+        *([f"scale={scale}"] if scale != "published" else []),
+        *(f"{key}={hydra_value(value)}" for key, value in values.items()),
+        *overrides,
+    ]
+    if GlobalHydra.instance().is_initialized():
+        raise InfraError("Hydra is already in use in this process")
+    try:
+        with initialize_config_dir(str(CONFIG_DIR), version_base=None):
+            config = hydra_compose(recipe, requests)
+    except HydraException as error:
+        raise InputError(f"configuration: {' '.join(str(error).split())}") from error
+    _refuse_ignored(config)
+    return config
+
+
+def hydra_value(value: Any) -> str:
+    """A value in the grammar of Hydra's overrides; strings are quoted."""
+    if value is None:
+        return "null"
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, int | float):
+        return repr(value)
+    if isinstance(value, list | tuple):
+        return "[" + ",".join(hydra_value(item) for item in value) + "]"
+    text = os.fspath(value).replace("\\", "\\\\").replace("'", "\\'")
+    return f"'{text}'"
+
+
+def _refuse_ignored(config: Any) -> None:
+    from omegaconf import OmegaConf
+
+    def set_keys(tree: Any, path: str) -> list[str]:
+        if isinstance(tree, dict):
+            return [name for key, value in tree.items() for name in set_keys(value, f"{path}.{key}")]
+        return [] if tree is None else [path]
+
+    for section in IGNORED_SECTIONS:
+        names = set_keys(OmegaConf.to_container(config[section], resolve=True), section)
+        if names:
+            raise InputError(
+                f"{', '.join(names)}: verl 0.9.1 accepts this old key and ignores it; rewards are set by "
+                "reward.reward_manager and the section cobalt"
+            )
