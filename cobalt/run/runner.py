@@ -134,11 +134,25 @@ class Folder:
                     each.unlink()
 
 
+@dataclass(frozen=True)
+class _Attempt:
+    """A stage at work: the record of its interrupted attempts, and where meter and counters stood."""
+
+    name: str
+    earlier: Mapping[str, Any]
+    began: Usage
+    counters: Mapping[str, float]
+
+
 class Runner:
     """Runs stages and keeps their records."""
 
-    def __init__(self, out: Path, stages: Sequence[Stage], meter: Meter) -> None:
-        self.out, self.stages, self.meter = out, stages, meter
+    def __init__(
+        self, out: Path, stages: Sequence[Stage], meter: Meter, counters: Callable[[], Mapping[str, float]]
+    ) -> None:
+        self.out, self.stages, self.meter, self.counters = out, stages, meter, counters
+        self._attempt: _Attempt | None = None
+        self._in_stages_s = 0.0
         self._hashes: dict[tuple[str, int, int], str] = {}
 
     def finished(self) -> bool:
@@ -155,15 +169,15 @@ class Runner:
             view.begin(stage.name)
             earlier = self.record(stage.name) or {}
             basis = self._basis(stage)
-            began = self.meter.usage()
             if earlier.get("finished") or earlier.get("hash") != basis["hash"]:
                 earlier = {}
+            self._attempt = _Attempt(stage.name, earlier, self.meter.usage(), dict(self.counters()))
             try:
                 outcome = stage.run()
             except BaseException:
-                self._write(stage, basis, earlier, began, None)
+                self._write(stage, basis, None)
                 raise
-            record = self._write(stage, basis, earlier, began, outcome)
+            record = self._write(stage, basis, outcome)
             view.end(stage.name, wall_s=record["wall_s"], rows=outcome.rows_out, kept=False)
 
     def record(self, name: str) -> dict[str, Any] | None:
@@ -197,20 +211,39 @@ class Runner:
         settings = plain(stage.settings)
         return {"hash": settings_hash([settings, inputs]), "settings": settings, "inputs": inputs}
 
-    def _write(
-        self, stage: Stage, basis: Mapping[str, Any], earlier: Mapping[str, Any],
-        began: Usage, outcome: Outcome | None,
-    ) -> dict[str, Any]:  # fmt: skip
-        usage = self.meter.usage()
-        record: dict[str, Any] = {
-            "name": stage.name,
-            **basis,
-            "wall_s": round(earlier.get("wall_s", 0.0) + usage.wall_s - began.wall_s, 2),
-            "cpu_s": round(earlier.get("cpu_s", 0.0) + usage.cpu_s - began.cpu_s, 2),
+    def so_far(self) -> dict[str, Any]:
+        """What the running stage has used, its interrupted attempts included."""
+        attempt = self._attempt
+        assert attempt is not None
+        usage, earlier, now = self.meter.usage(), attempt.earlier, self.counters()
+        before = earlier.get("counters", {})
+        return {
+            "name": attempt.name,
+            "wall_s": round(earlier.get("wall_s", 0.0) + usage.wall_s - attempt.began.wall_s, 2),
+            "cpu_s": round(earlier.get("cpu_s", 0.0) + usage.cpu_s - attempt.began.cpu_s, 2),
+            "peak_mib": round(max(earlier.get("peak_mib", 0.0), self.meter.peak_mib), 1),
+            "counters": {
+                name: now[name] - attempt.counters.get(name, 0) + before.get(name, 0) for name in now
+            },
             "attempts": earlier.get("attempts", 0) + 1,
+        }
+
+    def between_s(self) -> float:
+        """Seconds of this process so far that belong to no stage: start, checks, the end."""
+        running, wall_s = self._attempt, self.meter.usage().wall_s
+        return wall_s - self._in_stages_s - (wall_s - running.began.wall_s if running else 0.0)
+
+    def _write(self, stage: Stage, basis: Mapping[str, Any], outcome: Outcome | None) -> dict[str, Any]:
+        attempt = self._attempt
+        assert attempt is not None
+        record: dict[str, Any] = {
+            **self.so_far(),
+            **basis,
             "finished": outcome is not None,
             "ended": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
         }
+        self._in_stages_s += self.meter.usage().wall_s - attempt.began.wall_s
+        self._attempt = None
         if outcome is not None:
             record |= {"rows_in": outcome.rows_in, "rows_out": outcome.rows_out}
             record["facts"] = plain(outcome.facts)
