@@ -64,7 +64,8 @@ class VerlRows:
                 )
             require(row, "instruction", str, where)
         tests = require(row, "test_cases", (str, dict), where)
-        TestCases.parse(tests, where=f"{where}: field 'test_cases'")
+        if not len(TestCases.parse(tests, where=f"{where}: field 'test_cases'")):
+            raise InputError(f"{where}: field 'test_cases' holds no tests")
         key = row_id(row, where, self.id_field) if self.id_field in row else NO_ID
         # An integer beyond 64 bits is an id all the same, but only as a text.
         is_number = isinstance(key, int) and -(2**63) <= key < 2**63

@@ -304,6 +304,7 @@ def test_columns_without_a_common_type_become_json(values: list[list[Any]], expe
             r"'conversation'\[0\] must be .*'system'",
         ),
         (context(test_cases="[]"), "field 'test_cases'"),
+        (context(test_cases='{"inputs": [], "outputs": []}'), "field 'test_cases' holds no tests"),
         (context(prev_best_pass_rate=2), r"'prev_best_pass_rate' must be a rate in \[0, 1\], got 2"),
         (context(prev_best_pass_rate=None), "'prev_best_pass_rate'"),
         (context(example_id=None), "'example_id' must be"),
