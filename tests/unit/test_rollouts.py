@@ -401,9 +401,9 @@ def test_settings_out_of_range(made):
         made()
 
 
-async def test_ten_thousand_trajectories_are_quick(tmp_path):
-    """The runner's own cost: 500 tasks x 4 samples x 5 turns on a model and a judge that take no time."""
+async def test_the_runner_costs_little(tmp_path):
+    """The runner's own cost: 150 tasks x 4 samples x 5 turns on a model and a judge that take no time."""
     settings = MultiTurnSettings(prompts=TINY, turns=5, n=4, first_turn=True)
     started = time.process_time()
-    summary, _ = await run(tmp_path, [task(i) for i in range(500)], settings)
-    assert summary.written == 500 and time.process_time() - started < 20
+    summary, _ = await run(tmp_path, [task(i) for i in range(150)], settings)
+    assert summary.written == 150 and time.process_time() - started < 10

@@ -1,0 +1,94 @@
+"""A local OpenAI-compatible server whose programs depend on the dialogue and the seed only."""
+
+import asyncio
+import hashlib
+import json
+import threading
+from contextlib import contextmanager
+
+from aiohttp import web
+
+PROGRAMS = (
+    "a, b = map(int, input().split())\nprint(a + b)",
+    "a, b = map(int, input().split())\nprint(a - b)",
+    "a, b = map(int, input().split())\nprint(abs(a) + abs(b))",
+    "print(int(input()))",
+    None,
+)
+
+
+def answer(payload):
+    digest = hashlib.sha256(json.dumps([payload["messages"], payload["seed"]]).encode()).digest()
+    code = PROGRAMS[digest[0] % len(PROGRAMS)]
+    text = "I do not know." if code is None else f"Try this ({digest[1]}):\n```python\n{code}\n```"
+    return {
+        "choices": [{"index": 0, "message": {"role": "assistant", "content": text}, "finish_reason": "stop"}],
+        "usage": {"prompt_tokens": len(str(payload["messages"])), "completion_tokens": len(text)},
+    }
+
+
+@contextmanager
+def chat_server(delay_s=0.0):
+    """Yields the base URL and a list of all requests; the server runs in a thread."""
+    requests, started, loop = [], threading.Event(), asyncio.new_event_loop()
+    place = {}
+
+    async def chat(request):
+        payload = await request.json()
+        requests.append(payload)
+        await asyncio.sleep(delay_s)
+        return web.json_response(answer(payload))
+
+    async def models(request):
+        return web.json_response({"data": [{"id": "scripted"}]})
+
+    async def serve():
+        app = web.Application()
+        app.router.add_post("/v1/chat/completions", chat)
+        app.router.add_get("/v1/models", models)
+        runner = web.AppRunner(app, shutdown_timeout=0.1)
+        await runner.setup()
+        site = web.TCPSite(runner, "127.0.0.1", 0)
+        await site.start()
+        place["port"] = site._server.sockets[0].getsockname()[1]
+        started.set()
+        place["stop"] = asyncio.Event()
+        await place["stop"].wait()
+        await runner.cleanup()
+
+    thread = threading.Thread(target=loop.run_until_complete, args=(serve(),), daemon=True)
+    thread.start()
+    assert started.wait(10)
+    try:
+        yield f"http://127.0.0.1:{place['port']}/v1", requests
+    finally:
+        loop.call_soon_threadsafe(place["stop"].set)
+        thread.join(10)
+
+
+def tests_of(*pairs):
+    return json.dumps(
+        {"inputs": [f"{a} {b}\n" for a, b in pairs], "outputs": [f"{a + b}\n" for a, b in pairs]}
+    )
+
+
+def add_task(key):
+    """Add two numbers; the public tests do not see a wrong sign, the hidden ones do."""
+    public, hidden = [(1, key + 1), (key, 0)], [(-3, key), (5, -7), (0, 0)]
+    return {
+        "id": key,
+        "difficulty": "easy",
+        "group": key % 3,
+        "instruction": f"Print the sum of two numbers. ({key})",
+        "test_cases": tests_of(*public, *hidden),
+        "public_test_cases": tests_of(*public),
+        "hidden_test_cases": tests_of(*hidden),
+        "notes": {"kept": [key, None, "ä"]},
+    }
+
+
+def without_times(row):
+    """A row without what differs between equal runs: seconds, and which of two equal requests ran first."""
+    if isinstance(row, dict):
+        return {k: without_times(v) for k, v in row.items() if k not in ("cpu_s", "wall_s", "shared")}
+    return [without_times(item) for item in row] if isinstance(row, list) else row
