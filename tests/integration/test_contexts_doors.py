@@ -75,12 +75,23 @@ def test_door_of_contexts(model: Path, tmp_path: Path) -> None:
     assert manifest["settings"]["seed"] == 42
     assert manifest["inputs"]["in.jsonl"]["bytes"] == source.stat().st_size
 
-    source.write_text('{"id": 1}\n')
-    before = out.read_bytes()
+
+def test_doors_of_parquet(tmp_path: Path) -> None:
+    source = write(tmp_path / "contexts.jsonl", expected("train"))
+    door = [sys.executable, str(ROOT / "preproc" / "verl_preproc_multi_turn.py")]
+    flags = ["--local-dir", "out", "--train_data_file", source.name, "--val_data_file", source.name]
+    done = subprocess.run([*door, *flags], capture_output=True, text=True, cwd=tmp_path, timeout=300)
+    assert done.returncode == 0, done.stderr
+    count = len(expected("train"))
+    assert done.stdout == f"out/train.parquet: {count} rows\nout/test.parquet: {count} rows\n"
+    assert done.stderr == "warning: some ids are numbers and some are texts: all are stored as texts\n"
+
+    before = (tmp_path / "out" / "train.parquet").read_bytes()
+    write(source, [{"example_id": 1}])
     failed = subprocess.run([*door, *flags], capture_output=True, text=True, cwd=tmp_path, timeout=300)
     assert failed.returncode == 2
-    assert failed.stderr == f"error: {source}:1: field 'difficulty' is missing (expected a string)\n"
-    assert out.read_bytes() == before
+    assert failed.stderr == "error: contexts.jsonl:1: field 'conversation' is missing (expected a list)\n"
+    assert (tmp_path / "out" / "train.parquet").read_bytes() == before
 
 
 def test_policies_and_validation_rule(model: Path, tmp_path: Path) -> None:
