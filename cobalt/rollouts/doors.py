@@ -43,7 +43,7 @@ def rollout_flags(description: str, default_engine: str) -> Parser:
     flags = parser(description)
     file_flags(flags)
     flags.add_argument("--temperature", type=float, default=0.6, help="0 is greedy")
-    flags.add_argument("--top_p", type=float, default=0.95)
+    flags.add_argument("--top_p", type=float, default=0.95, help="share of probability that is sampled from")
     flags.add_argument("--max_tokens", type=positive_int, default=8192, help="new tokens per completion")
     flags.add_argument(
         "-n",
@@ -51,14 +51,14 @@ def rollout_flags(description: str, default_engine: str) -> Parser:
         type=positive_int,
         help=f"samples per task (default: {DEFAULT_SAMPLES}, or as many as the input has responses)",
     )
-    flags.add_argument("--engine", choices=ENGINES, default=default_engine)
+    flags.add_argument("--engine", choices=ENGINES, default=default_engine, help="what runs the model")
     flags.add_argument("--model_name", help="model served, or a model folder for --engine transformers")
     flags.add_argument(
         "--base_url", help="address of an OpenAI-compatible service, up to /v1, for --engine openai"
     )
     evaluator_flags(flags)
     flags.add_argument("--concurrency", type=positive_int, default=256, help="completions in flight at once")
-    flags.add_argument("--seed", type=int, default=0)
+    flags.add_argument("--seed", type=int, default=0, help="of the run: equal runs give equal samples")
     flags.add_argument("--limit", type=positive_int, help="use the first tasks only")
     flags.add_argument(
         "--prompts",
