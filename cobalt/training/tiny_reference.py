@@ -48,18 +48,19 @@ class Mixture:
 class Recipe:
     """Settings of the reference: model size, optimiser, stages."""
 
-    hidden: int = 64
+    hidden: int = 96
     layers: int = 4
     heads: int = 4
     kv_heads: int = 2
-    head_dim: int = 32
-    mlp: int = 192
-    clean_steps: int = 1600
-    noisy_steps: int = 250
+    head_dim: int = 24
+    mlp: int = 256
+    clean_steps: int = 2200
+    noisy_steps: int = 300
     clean: Mixture = Mixture(0.05, 0.20, 0.75)
     noisy: Mixture = Mixture(0.60, 0.25, 0.15)
     change_after_pass: float = 0.15  # share of all-passed messages followed by another draw of the vague slots
     corrupt: float = 0.08  # share of guesses with one stated slot ignored
+    first_weight: float = 0.3  # loss weight of the first program in the clean stage: it is a guess, little to learn
     batch: int = 32
     lr: float = 3e-3
     seed: int = 2
@@ -72,7 +73,7 @@ def merged_pieces(prompts: Prompts) -> list[str]:
     return [
         "<|im_start|>system\n", "<|im_start|>user\n", "<|im_start|>assistant\n", END, prompts.system,
         frame[0] + empty[0], frame[0], *empty[1:3], "\nStderr:\n", prompts.feedback_message(None), prompts.no_code,
-        "```python\n", "\n```", tiny.READ_LINE + "\n", "xs = [", " for x in xs", " if x", "xs = xs", "xs = sorted(xs)",
+        "```python\n", "\n```", tiny.READ_LINE + "\n", "xs = [", " for x in xs", " for y in (x, x)", "xs = xs",
         "[::-1]", 'print(*xs, sep="', '")', 'print("', '", *xs)', '", sum(xs))', '", max(xs))', '", min(xs))',
         '", len(xs))', "Read a list of integers. First", ". Then", ". Finally print",
         "Traceback (most recent call last):\n  File \"", "\", line ",
@@ -220,7 +221,7 @@ def train_reference(recipe: Recipe, folder: Path, say: Callable[[str], None] = p
             encode(tokenizer, dialogue(rng, turns, mixture, recipe, prompts))
             for _ in range(max(8, recipe.batch * 2 // (turns + 1)))
         ]
-        loss = _loss(model, rows)
+        loss = _loss(model, rows, recipe.first_weight if step < recipe.clean_steps else 1.0)
         optimizer.zero_grad()
         loss.backward()
         torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
@@ -238,14 +239,20 @@ def train_reference(recipe: Recipe, folder: Path, say: Callable[[str], None] = p
     return facts
 
 
-def _loss(model: Any, rows: list[tuple[list[int], list[int]]]) -> torch.Tensor:
-    """Mean negative log-likelihood of the model's own tokens."""
+def _loss(model: Any, rows: list[tuple[list[int], list[int]]], first_weight: float = 1.0) -> torch.Tensor:
+    """Weighted mean negative log-likelihood of the model's own tokens; ``first_weight`` is that of turn 1."""
     width = max(len(ids) for ids, _ in rows)
     ids = torch.zeros(len(rows), width, dtype=torch.long)
-    mine = torch.zeros(len(rows), width, dtype=torch.bool)
+    weight = torch.zeros(len(rows), width)
     for i, (row, labels) in enumerate(rows):
         ids[i, : len(row)] = torch.tensor(row)
-        mine[i, : len(row)] = torch.tensor(labels, dtype=torch.bool)
+        weight[i, : len(row)] = torch.tensor(labels, dtype=torch.float32)
+        start = labels.index(1)
+        end = start + labels[start:].index(0)
+        weight[i, start:end] = first_weight
+    mine = weight[:, 1:] > 0
     hidden = model.model(input_ids=ids[:, :-1]).last_hidden_state
-    logits = model.lm_head(hidden[mine[:, 1:]])
-    return F.cross_entropy(logits.float(), ids[:, 1:][mine[:, 1:]])
+    logits = model.lm_head(hidden[mine])
+    losses = F.cross_entropy(logits.float(), ids[:, 1:][mine], reduction="none")
+    weights = weight[:, 1:][mine]
+    return (losses * weights).sum() / weights.sum()

@@ -1,0 +1,10 @@
+#!/usr/bin/env bash
+# Make models/tiny-reference again from nothing: train_tiny_reference.sh [OUTPUT] [flags of cobalt.commands.make_reference]
+set -euo pipefail
+root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
+output=${1:-$root/outputs/tiny-reference}
+[ $# -gt 0 ] && shift
+python=${PYTHON:-$root/.venv/bin/python}
+[ -x "$python" ] || python=python3
+export OMP_NUM_THREADS=1 # results depend on the number of threads; one makes them repeatable
+exec "$python" -m cobalt.commands.make_reference --output "$output" "$@"
