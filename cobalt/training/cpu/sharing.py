@@ -1,0 +1,77 @@
+"""Completions of one prompt in one sequence: the prompt is computed once for its whole group.
+
+A group of n completions is laid out as ``prompt, completion 1, ..., completion n``. A completion sees the prompt
+and itself, and its positions go on from the prompt's end, so every log-probability and every gradient is the
+same as from n separate sequences; with short completions most of the work is saved. (The idea is known as prefix
+grouping or shared-prefix forward.)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+
+
+@dataclass(frozen=True)
+class Packed:
+    """A batch in the shared layout. G groups, L the longest group, N response tokens in all.
+
+    ``ids``, ``positions`` [G, L]; ``mask`` [G, 1, L, L], True where attention is allowed; ``source`` [N] places
+    (in the flattened [G * L]) whose logits predict the response tokens; ``target`` [N] those tokens; ``place``
+    [N] where a row-by-row layout (all rows' prompt and response tokens one after another) has the predicting
+    tokens. Response tokens are ordered by row, then by time.
+    """
+
+    ids: torch.Tensor
+    positions: torch.Tensor
+    mask: torch.Tensor
+    source: torch.Tensor
+    target: torch.Tensor
+    place: torch.Tensor
+    row: torch.Tensor  # [N] row of each response token
+
+
+def pack(prompts: Sequence[torch.Tensor], responses: Sequence[torch.Tensor], pad_id: int) -> Packed:
+    """Lay out rows; ``prompts[i]`` and ``responses[i]`` are the token ids of row i, on the CPU."""
+    groups: dict[tuple[int, ...], list[int]] = {}
+    for row, prompt in enumerate(prompts):
+        groups.setdefault(tuple(prompt.tolist()), []).append(row)
+    lengths = [len(prompt) + sum(len(responses[row]) for row in rows) for prompt, rows in groups.items()]
+    width = max(lengths)
+    ids = torch.full((len(groups), width), pad_id)
+    positions = torch.zeros_like(ids)
+    # Every token belongs to a block: 0 the prompt, k the k-th completion, -1 padding.
+    block = torch.full_like(ids, -1)
+    begins: list[tuple[int, int]] = [(0, 0)] * len(prompts)
+    for group, (prompt, rows) in enumerate(groups.items()):
+        end = len(prompt)
+        ids[group, :end] = torch.tensor(prompt)
+        positions[group, :end] = torch.arange(end)
+        block[group, :end] = 0
+        for number, row in enumerate(rows, start=1):
+            begin, end = end, end + len(responses[row])
+            begins[row] = (group * width, begin)
+            ids[group, begin:end] = responses[row]
+            positions[group, begin:end] = torch.arange(len(prompt), len(prompt) + end - begin)
+            block[group, begin:end] = number
+    causal = torch.ones(width, width, dtype=torch.bool).tril()
+    same = block[:, :, None] == block[:, None, :]
+    mask = causal & (same | (block[:, None, :] == 0))  # padding sees only padding before it, itself included
+    source, place, row_of, offset = [], [], [], 0
+    for row, (base, begin) in enumerate(begins):
+        size, prompt_length = len(responses[row]), len(prompts[row])
+        source += [base + prompt_length - 1, *range(base + begin, base + begin + size - 1)][:size]
+        place += range(offset + prompt_length - 1, offset + prompt_length - 1 + size)
+        row_of += [row] * size
+        offset += prompt_length + size
+    return Packed(
+        ids=ids,
+        positions=positions,
+        mask=mask[:, None],
+        source=torch.tensor(source),
+        target=torch.cat(list(responses)),
+        place=torch.tensor(place),
+        row=torch.tensor(row_of),
+    )
