@@ -110,19 +110,17 @@ class TransformersEngine:
                 continue
             started = time.monotonic()
             try:
-                answers = self._generate(batch)
+                self._generate(batch)
             except Exception as error:
                 for request in batch:
-                    failure = InfraError(f"{self.name}: generation failed: {type(error).__name__}: {error}")
-                    failure.__cause__ = error
-                    request.future.set_exception(failure)
-                continue
-            finally:
-                self.counters["batches"] += 1
-                self.counters["busy_s"] += time.monotonic() - started
-            for request, completions in zip(batch, answers, strict=True):
-                self._count(completions)
-                request.future.set_result(completions)
+                    if not request.future.done():
+                        failure = InfraError(
+                            f"{self.name}: generation failed: {type(error).__name__}: {error}"
+                        )
+                        failure.__cause__ = error
+                        request.future.set_exception(failure)
+            self.counters["batches"] += 1
+            self.counters["busy_s"] += time.monotonic() - started
         for request in waiting:
             if request.future.set_running_or_notify_cancel():
                 request.future.set_exception(InfraError(f"{self.name}: the engine was closed"))
@@ -152,33 +150,42 @@ class TransformersEngine:
         size = max(1, self.max_batch // waiting[0].sampling.n)
         return [request for request in waiting if _key(request.sampling) == key][:size]
 
-    def _generate(self, batch: list[_Request]) -> list[list[Completion]]:
+    def _generate(self, batch: list[_Request]) -> None:
+        """Sample a batch. Each request is answered when its own rows are done, whatever the others do."""
         sampling = batch[0].sampling
-        prompts = self.encode([request.messages for request in batch])
-        rows = self._sampler.generate(
+        prompts = self.encode(request.messages for request in batch)
+        made: list[dict[int, Completion]] = [{} for _ in batch]
+
+        def finished(place: int, row: SampledRow) -> None:
+            index, sample = divmod(place, sampling.n)
+            request = batch[index]
+            made[index][sample] = self._completion(len(prompts[index]), row, request.sampling.stop)
+            if len(made[index]) == sampling.n:
+                completions = [made[index][j] for j in range(sampling.n)]
+                self._count(completions)
+                request.future.set_result(completions)
+
+        self._sampler.generate(
             prompts, [request.sampling.seed or 0 for request in batch],
             n=sampling.n, temperature=sampling.temperature, top_p=sampling.top_p,
-            max_tokens=sampling.max_tokens, stop_ids=self._stop_ids,
+            max_tokens=sampling.max_tokens, stop_ids=self._stop_ids, on_row=finished,
         )  # fmt: skip
-        texts = self.tokenizer.batch_decode([row.token_ids for row in rows], skip_special_tokens=True)
-        made = [
-            self._completion(len(prompts[i // sampling.n]), row, text, sampling.stop)
-            for i, (row, text) in enumerate(zip(rows, texts, strict=True))
-        ]
-        return [made[i : i + sampling.n] for i in range(0, len(made), sampling.n)]
 
     def encode(self, conversations: Iterable[list[Message]]) -> list[list[int]]:
-        """Token ids of each conversation in the chat template, generation header included, no second BOS."""
+        """Token ids of each conversation in the chat template, generation header included, no second BOS.
+
+        Lone surrogates, which no tokenizer takes, become U+FFFD.
+        """
         texts = self.tokenizer.apply_chat_template(
             list(conversations), add_generation_prompt=True, tokenize=False
         )
-        ids: list[list[int]] = self.tokenizer(texts, add_special_tokens=False)["input_ids"]
+        clean = [text.encode("utf-16", "surrogatepass").decode("utf-16", "replace") for text in texts]
+        ids: list[list[int]] = self.tokenizer(clean, add_special_tokens=False)["input_ids"]
         return ids
 
-    def _completion(
-        self, prompt_tokens: int, row: SampledRow, text: str, stop: tuple[str, ...]
-    ) -> Completion:
+    def _completion(self, prompt_tokens: int, row: SampledRow, stop: tuple[str, ...]) -> Completion:
         size, reason = len(row.token_ids), row.finish_reason
+        text = self.tokenizer.decode(row.token_ids, skip_special_tokens=True)
         found = [text.find(mark) for mark in stop if mark in text]
         if found:
             text, reason = text[: min(found)], STOP

@@ -42,8 +42,8 @@ def folder(tmp_path_factory):
     tokenizer = make_tokenizer()
     config = Qwen3Config(
         vocab_size=len(tokenizer), hidden_size=32, intermediate_size=48, num_hidden_layers=2,
-        num_attention_heads=4, num_key_value_heads=2, head_dim=8, max_position_embeddings=160, tie_word_embeddings=True,
-        initializer_range=0.4, eos_token_id=1, pad_token_id=0, bos_token_id=None,
+        num_attention_heads=4, num_key_value_heads=2, head_dim=8, max_position_embeddings=160,
+        tie_word_embeddings=True,        initializer_range=0.4, eos_token_id=1, pad_token_id=0, bos_token_id=None,
     )  # fmt: skip
     path = tmp_path_factory.mktemp("model")
     Qwen3ForCausalLM(config).save_pretrained(path)
@@ -119,6 +119,23 @@ async def test_stop_strings_cut_text_and_tokens(engine):
         cut.token_ids == whole.token_ids[: cut.completion_tokens]
         and cut.completion_tokens < whole.completion_tokens
     )
+
+
+async def test_requests_are_answered_when_their_own_rows_are_done(engine):
+    """A completion that stops at once is there before one of the same batch that goes on."""
+    order = []
+
+    async def ask(text, seed):
+        (made,) = await engine.chat(say(text), Sampling(1.0, 1.0, 60, 1, seed))
+        order.append(made.completion_tokens)
+
+    await asyncio.gather(*(ask(f"{seed}", seed) for seed in range(16)))
+    assert order == sorted(order) and order[0] < order[-1]
+
+
+async def test_lone_surrogates_are_data(engine):
+    assert engine.encode([say("a\ud800b")]) == engine.encode([say("a\ufffdb")])
+    assert await engine.chat(say("a\ud800b"), SETTINGS)
 
 
 async def test_a_failing_batch_is_an_error_and_the_engine_lives_on(engine, monkeypatch):
