@@ -43,7 +43,8 @@ def folder(tmp_path_factory):
     config = Qwen3Config(
         vocab_size=len(tokenizer), hidden_size=32, intermediate_size=48, num_hidden_layers=2,
         num_attention_heads=4, num_key_value_heads=2, head_dim=8, max_position_embeddings=160,
-        tie_word_embeddings=True,        initializer_range=0.4, eos_token_id=1, pad_token_id=0, bos_token_id=None,
+        tie_word_embeddings=True,
+        initializer_range=0.4, eos_token_id=1, pad_token_id=0, bos_token_id=None,
     )  # fmt: skip
     path = tmp_path_factory.mktemp("model")
     Qwen3ForCausalLM(config).save_pretrained(path)
