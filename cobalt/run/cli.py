@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -13,9 +14,10 @@ from cobalt.report import console as tables
 from cobalt.report.results import read as read_results
 from cobalt.run.config import load, model_folder
 from cobalt.run.findings import finding_stages
+from cobalt.run.folder import Folder
 from cobalt.run.job import Job
 from cobalt.run.meter import Meter
-from cobalt.run.runner import Folder, Outcome, Runner, lines
+from cobalt.run.runner import Outcome, Runner, lines
 from cobalt.run.stages import data_stages, training_stages
 from cobalt.run.view import View, duration
 
@@ -47,13 +49,17 @@ def _run(job: Job, meter: Meter) -> int:
         *finding_stages(job, lambda report: totals(job, runner, report)),
     ]
     out = Console()
+    if not out.is_terminal:
+        out.width = 110
     finished = runner.finished()
     if finished:
         out.print(f"The run in {job.out} is finished and nothing has changed. Its result:", style="green")
     else:
         view = job.view = View(lines(runner.stages))
         try:
-            runner.run(view)
+            # What libraries print would break the live list; warnings and errors go to stderr as ever.
+            with open(job.path("run.log"), "a") as log, contextlib.redirect_stdout(log):
+                runner.run(view)
         except KeyboardInterrupt:
             view.close()
             raise KeyboardInterrupt(

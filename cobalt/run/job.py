@@ -96,8 +96,11 @@ class Job:
     @contextlib.contextmanager
     def engine(self, model: Path) -> Iterator[ChatEngine]:
         """An engine for a model folder, closed at the end."""
+        from transformers.utils import logging
+
         from cobalt.engines import connect
 
+        logging.disable_progress_bar()
         settings = self.config.model
         engine = connect(
             settings.engine, str(model), max_context=settings.max_context, threads=settings.threads

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import threading
 import time
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from types import TracebackType
 from typing import NamedTuple
@@ -24,12 +25,16 @@ class Usage(NamedTuple):
 
 @dataclass
 class _Seen:
-    """The last look at a process. `total` is its own CPU plus that of the children it has waited for."""
+    """The last look at a process. `total` is its own CPU plus that of the children it has waited for.
+
+    `top` is the child of the meter's process that it descends from (None for that process itself).
+    """
 
     process: psutil.Process
     parent: int
     total: float
     waited: float
+    top: Key | None = None
 
 
 class Meter:
@@ -50,10 +55,13 @@ class Meter:
 
     def __init__(self, every_s: float = 1.0, *, whole_process: bool = False) -> None:
         self.every_s = every_s
-        self._whole = whole_process
         self.peak_mib = 0.0
+        self._whole = whole_process
         self._seen: dict[Key, _Seen] = {}
         self._kept_s = 0.0
+        self._commands: dict[Key, Sequence[str]] = {}
+        self._by_top: dict[Key, float] = {}
+        self._kept_by_top: dict[Key, float] = {}
         self._lock = threading.Lock()
         self._stop = threading.Event()
         self._root = psutil.Process()
@@ -63,7 +71,8 @@ class Meter:
         self._thread = threading.Thread(target=self._watch, name="meter", daemon=True)
 
     def __enter__(self) -> Meter:
-        self._cpu_before = 0.0 if self._whole else self._look()
+        before = self._look()
+        self._cpu_before = 0.0 if self._whole else before
         self._thread.start()
         return self
 
@@ -78,6 +87,14 @@ class Meter:
         cpu_s = self._look() - self._cpu_before
         return Usage(time.monotonic() - self._started, cpu_s)
 
+    def used_by(self, owned: Callable[[Sequence[str]], bool]) -> float:
+        """CPU seconds, as last seen, of the direct children whose command line is `owned`, and of all below
+        them.
+        """
+        self._look()
+        with self._lock:
+            return sum(self._by_top.get(top, 0.0) for top, line in self._commands.items() if owned(line))
+
     def _watch(self) -> None:
         pause = self.every_s
         while not self._stop.wait(pause):
@@ -90,7 +107,7 @@ class Meter:
     def _look(self) -> float:
         """Update every process; CPU seconds of the tree so far."""
         with self._lock:
-            processes = {_key(each.process): each.process for each in self._seen.values()}
+            processes = {key: each.process for key, each in self._seen.items()}
             with contextlib.suppress(psutil.Error):
                 processes |= {_key(each): each for each in [self._root, *self._root.children(recursive=True)]}
             now: dict[Key, _Seen] = {}
@@ -98,9 +115,35 @@ class Meter:
                 seen = _read(process)
                 if seen is not None:
                     now[key] = seen
-            self._kept_s += _unaccounted(self._seen, now)
+            self._name_tops(now)
+            for each, seconds in _unaccounted(self._seen, now):
+                self._kept_s += seconds
+                if each.top is not None:
+                    self._kept_by_top[each.top] = self._kept_by_top.get(each.top, 0.0) + seconds
             self._seen = now
+            for top in {each.top for each in now.values() if each.top is not None}:
+                living = sum(each.total for each in now.values() if each.top == top)
+                self._by_top[top] = living + self._kept_by_top.get(top, 0.0)
             return self._kept_s + sum(each.total for each in now.values())
+
+    def _name_tops(self, now: dict[Key, _Seen]) -> None:
+        """Find the direct child that every process descends from; it is kept when a parent dies."""
+        keys = {key[0]: key for key in now}
+        for key, each in now.items():
+            before = self._seen.get(key)
+            if before is not None:
+                each.top = before.top
+                continue
+            climb, above = key, each
+            while above.parent != self._root.pid and above.parent in keys:
+                climb = keys[above.parent]
+                above = now[climb]
+            if above.parent == self._root.pid:
+                each.top = climb
+        for key, each in now.items():
+            if each.top == key and key not in self._commands:
+                with contextlib.suppress(psutil.Error):
+                    self._commands[key] = each.process.cmdline()
 
     def _weigh(self) -> None:
         with self._lock:
@@ -124,26 +167,23 @@ def _read(process: psutil.Process) -> _Seen | None:
     return _Seen(process, parent, times.user + times.system + waited, waited)
 
 
-def _unaccounted(before: dict[Key, _Seen], now: dict[Key, _Seen]) -> float:
-    """CPU seconds of processes that ended between two looks and that no living parent has waited for."""
+def _unaccounted(before: dict[Key, _Seen], now: dict[Key, _Seen]) -> list[tuple[_Seen, float]]:
+    """Processes that ended between two looks, with the CPU seconds that no living parent's account has."""
     living = {key[0]: each for key, each in now.items()}
     was = {key[0]: each for key, each in before.items()}
     grown = {pid: each.waited - was[pid].waited for pid, each in living.items() if pid in was}
     ended = {key[0]: each for key, each in before.items() if key not in now}
-    kept = 0.0
+    kept = []
     for pid, each in sorted(ended.items(), key=lambda item: -_below(item[0], ended)):
         if each.parent in ended:
-            continue  # counted with its parent, below
+            continue  # counted with its parent
         budget = grown.get(each.parent, 0.0)
         whole = _below(pid, ended)
         # A parent that waited has at least the last reading on its account (the slack is for clock ticks).
-        for part in (whole, each.total):
-            if budget >= 0.95 * part - 0.02:
-                grown[each.parent] = budget - part
-                kept += whole - part
-                break
-        else:
-            kept += whole
+        part = next((part for part in (whole, each.total) if budget >= 0.95 * part - 0.02), None)
+        if part is not None:
+            grown[each.parent] = budget - part
+        kept.append((each, whole - (part or 0.0)))
     return kept
 
 
@@ -155,8 +195,9 @@ def _below(pid: int, ended: dict[int, _Seen]) -> float:
 
 
 def _memory(pid: int) -> float:
-    """Proportional set size of a process in bytes, the resident one where that is not to be had, 0 if it
-    ended.
+    """Proportional set size of a process in bytes, the resident one where that is not to be had.
+
+    0 for a process that has ended.
     """
     try:
         with open(f"/proc/{pid}/smaps_rollup", "rb") as handle:

@@ -1,30 +1,25 @@
 """Stages in order, each skipped when its settings and the content of its inputs are what they were.
 
-There is no graph: a stage names files, and content decides. `OUT/run.json` says what the run is
-(configuration, seeds, model, prompts); another run in the same folder is refused. `OUT/stages/NAME.json` says
-what a stage read, wrote and used.
+There is no graph: a stage names files, and content decides. `OUT/stages/NAME.json` says what a stage read,
+wrote and used. One stage may name another `beside` which it runs at the same time.
 """
 
 from __future__ import annotations
 
-import contextlib
-import fcntl
 import json
 import os
-import shutil
+import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from cobalt.errors import InputError, SettingsChanged
-from cobalt.files import atomic_write, file_sha256, plain, settings_hash, writing
-from cobalt.manifest import flatten, versions
-from cobalt.run.meter import Meter, Usage
+from cobalt.files import atomic_write, file_sha256, plain, settings_hash
+from cobalt.run.meter import Meter
 from cobalt.run.view import Line, View
 
-RUN_FILE, STAGES_FOLDER, LOCK_FILE = "run.json", "stages", ".lock"
+STAGES_FOLDER = "stages"
 
 
 @dataclass
@@ -42,7 +37,9 @@ class Stage:
 
     `run` does the work and can be interrupted anywhere: called again, it continues. `settings` and the
     content of `inputs` (files or folders) determine `outputs`. `expected_s` is a rough guess for the time
-    left shown.
+    left shown. A stage with `beside` starts together with the stage of that name, just before it in the list,
+    and runs in a thread. The other starts when `under_way` says so; `stop` makes `run` end soon; `owned`
+    tells by their command lines the child processes that are its own (for its CPU seconds).
     """
 
     name: str
@@ -52,108 +49,36 @@ class Stage:
     inputs: Sequence[Path]
     outputs: Sequence[Path]
     expected_s: float = 1.0
+    beside: str | None = None
+    under_way: Callable[[], bool] = lambda: True
+    stop: Callable[[], None] = lambda: None
+    owned: Callable[[Sequence[str]], bool] = lambda _: False
 
 
-class Folder:
-    """The output folder of one run, locked while in use."""
-
-    def __init__(self, path: Path, identity: Mapping[str, Any]) -> None:
-        self.path, self.identity = path, plain(identity)
-
-    @contextlib.contextmanager
-    def opened(self, *, fresh: bool) -> Iterator[None]:
-        """Check the folder, take its lock and write `run.json`.
-
-        Raises InputError if the folder cannot be written, is used by another process, or holds files that are
-        no run; SettingsChanged if it holds another run. Nothing is changed then. With `fresh` a run that is
-        there is deleted first.
-        """
-        self._check(fresh)
-        with writing(self.path):
-            self.path.mkdir(parents=True, exist_ok=True)
-            lock = open(self.path / LOCK_FILE, "a")  # noqa: SIM115 - held until the block ends
-        with lock:
-            try:
-                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                message = f"another run is at work in {self.path}; wait for it or give another OUT"
-                raise InputError(message) from None
-            self._check(fresh)
-            if fresh:
-                self._clear()
-            if self._before() is None:
-                made = {"schema": 1, "identity": self.identity, "versions": versions()}
-                atomic_write(self.path / RUN_FILE, json.dumps(made, indent=2) + "\n")
-            yield
-
-    def _check(self, fresh: bool) -> None:
-        if self.path.exists() and not self.path.is_dir():
-            raise InputError(f"{self.path} is a file; OUT must be a folder")
-        if not self.path.is_dir():
-            return
-        others = [each.name for each in self.path.iterdir() if each.name != LOCK_FILE]
-        before = self._before()
-        if before is None and others:
-            raise InputError(
-                f"{self.path} holds files ({', '.join(sorted(others)[:3])}, ...) but no run of ours "
-                f"(no {RUN_FILE}); give another OUT"
-            )
-        if before is None or fresh:
-            return
-        old, new = flatten(before), flatten(self.identity)
-        changed = [
-            f"  {name}: {_show(old, name)} -> {_show(new, name)}"
-            for name in sorted(old.keys() | new.keys())
-            if old.get(name) != new.get(name)
-        ]
-        if changed:
-            raise SettingsChanged(
-                "\n".join([f"{self.path} holds a run with other settings (before -> now):", *changed])
-                + "\nNothing was changed. Start again with FRESH=1 (--fresh) or give another OUT (--out)."
-            )
-
-    def _before(self) -> dict[str, Any] | None:
-        path = self.path / RUN_FILE
-        try:
-            before = json.loads(path.read_text(encoding="utf-8"))["identity"]
-        except FileNotFoundError:
-            return None
-        except (OSError, ValueError, KeyError, TypeError) as error:
-            raise InputError(f"{path}: not readable as a run's record ({error}); give another OUT") from None
-        return before if isinstance(before, dict) else None
-
-    def _clear(self) -> None:
-        """Delete a run. Only called on a folder that holds one."""
-        for each in self.path.iterdir():
-            if each.name == LOCK_FILE:
-                continue
-            with writing(each):
-                if each.is_dir() and not each.is_symlink():
-                    shutil.rmtree(each)
-                else:
-                    each.unlink()
-
-
-@dataclass(frozen=True)
+@dataclass
 class _Attempt:
-    """A stage at work: the record of its interrupted attempts, and where meter and counters stood."""
+    """A stage at work: the record of its interrupted attempts, and what it has used since it began."""
 
-    name: str
+    stage: Stage
+    basis: Mapping[str, Any]
     earlier: Mapping[str, Any]
-    began: Usage
+    cpu_s: Callable[[], float]
     counters: Mapping[str, float]
+    wall_from: float
+    outcome: Outcome | None = None
+    error: BaseException | None = None
 
 
 class Runner:
-    """Runs stages and keeps their records."""
+    """Runs stages and keeps their records. `counters`: numbers that only grow, recorded per stage."""
 
     def __init__(
         self, out: Path, stages: Sequence[Stage], meter: Meter, counters: Callable[[], Mapping[str, float]]
     ) -> None:
         self.out, self.stages, self.meter, self.counters = out, stages, meter, counters
+        self._hashes: dict[tuple[str, int, int], str] = {}
         self._attempt: _Attempt | None = None
         self._in_stages_s = 0.0
-        self._hashes: dict[tuple[str, int, int], str] = {}
 
     def finished(self) -> bool:
         """Whether every stage is done and unchanged."""
@@ -161,24 +86,66 @@ class Runner:
 
     def run(self, view: View) -> None:
         """Run what is not done. On an interrupt or error the time spent so far is still recorded."""
-        for stage in self.stages:
+        for place, stage in enumerate(self.stages):
             record = self._kept(stage)
             if record is not None:
-                view.end(stage.name, wall_s=record["wall_s"], rows=record["rows_out"], kept=True)
+                if view.lines[stage.name].state == "waiting":
+                    view.end(stage.name, wall_s=record["wall_s"], rows=record["rows_out"], kept=True)
                 continue
-            view.begin(stage.name)
-            earlier = self.record(stage.name) or {}
-            basis = self._basis(stage)
-            if earlier.get("finished") or earlier.get("hash") != basis["hash"]:
-                earlier = {}
-            self._attempt = _Attempt(stage.name, earlier, self.meter.usage(), dict(self.counters()))
+            following = self.stages[place + 1] if place + 1 < len(self.stages) else None
+            if following is not None and following.beside == stage.name and not self._kept(following):
+                self._two(stage, following, view)
+            else:
+                self._one(stage, view)
+
+    def _one(self, stage: Stage, view: View) -> None:
+        view.begin(stage.name)
+        attempt = self._attempt = self._begin(stage)
+        try:
+            attempt.outcome = stage.run()
+        finally:
+            self._end(attempt, view)
+
+    def _two(self, first: Stage, second: Stage, view: View) -> None:
+        """Run `second` in a thread beside `first`.
+
+        Their wall seconds add up to those of the pair: `second` is given what it takes after `first` has
+        ended.
+        """
+        view.begin(second.name)
+        view.begin(first.name)
+        before = self.meter.usage()
+        main, other = self._begin(first), self._begin(second)
+        other.cpu_s = lambda: self.meter.used_by(second.owned)
+        main.cpu_s = lambda: self.meter.usage().cpu_s - before.cpu_s - other.cpu_s()
+        open_ = [main, other]
+
+        def work() -> None:
             try:
-                outcome = stage.run()
-            except BaseException:
-                self._write(stage, basis, None)
-                raise
-            record = self._write(stage, basis, outcome)
-            view.end(stage.name, wall_s=record["wall_s"], rows=outcome.rows_out, kept=False)
+                other.outcome = second.run()
+            except BaseException as error:
+                other.error = error
+
+        thread = threading.Thread(target=work, name=second.name, daemon=True)
+        thread.start()
+        try:
+            while thread.is_alive() and not second.under_way():
+                thread.join(0.1)
+            main.outcome = first.run()
+            self._end(open_.pop(0), view)
+            other.wall_from = self.meter.usage().wall_s
+            while thread.is_alive():
+                thread.join(0.2)
+            if other.error is not None:
+                raise other.error
+        finally:
+            if thread.is_alive():
+                second.stop()
+                thread.join()
+            if main in open_:
+                other.wall_from = self.meter.usage().wall_s  # its time is the pair's, recorded with `first`
+            for attempt in open_:
+                self._end(attempt, view)
 
     def record(self, name: str) -> dict[str, Any] | None:
         """The record of a stage, None if it never ran. A damaged record counts as none: the stage runs again.
@@ -194,7 +161,60 @@ class Runner:
         found = [self.record(stage.name) for stage in self.stages]
         return [record for record in found if record is not None and record.get("finished")]
 
+    def so_far(self) -> dict[str, Any]:
+        """What the running stage has used, its interrupted attempts included."""
+        assert self._attempt is not None
+        return self._used(self._attempt)
+
+    def between_s(self) -> float:
+        """Seconds of this process so far that belong to no stage: start, checks, the end."""
+        wall_s = self.meter.usage().wall_s
+        inside = wall_s - self._attempt.wall_from if self._attempt else 0.0
+        return wall_s - self._in_stages_s - inside
+
+    def _begin(self, stage: Stage) -> _Attempt:
+        earlier, basis = self.record(stage.name) or {}, self._basis(stage)
+        if earlier.get("finished") or earlier.get("hash") != basis["hash"]:
+            earlier = {}
+        began = self.meter.usage()
+        cpu_s = lambda: self.meter.usage().cpu_s - began.cpu_s  # noqa: E731
+        return _Attempt(stage, basis, earlier, cpu_s, dict(self.counters()), began.wall_s)
+
+    def _used(self, attempt: _Attempt) -> dict[str, Any]:
+        earlier, now = attempt.earlier, self.counters()
+        before = earlier.get("counters", {})
+        return {
+            "name": attempt.stage.name,
+            "wall_s": round(earlier.get("wall_s", 0.0) + self.meter.usage().wall_s - attempt.wall_from, 2),
+            "cpu_s": round(earlier.get("cpu_s", 0.0) + attempt.cpu_s(), 2),
+            "peak_mib": round(max(earlier.get("peak_mib", 0.0), self.meter.peak_mib), 1),
+            "counters": {
+                name: now[name] - attempt.counters.get(name, 0) + before.get(name, 0) for name in now
+            },
+            "attempts": earlier.get("attempts", 0) + 1,
+        }
+
+    def _end(self, attempt: _Attempt, view: View) -> None:
+        """Write the record of a stage that is done or was interrupted."""
+        outcome, stage = attempt.outcome, attempt.stage
+        record: dict[str, Any] = {
+            **self._used(attempt),
+            **attempt.basis,
+            "finished": outcome is not None,
+            "ended": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
+        }
+        self._in_stages_s += self.meter.usage().wall_s - attempt.wall_from
+        self._attempt = None
+        if outcome is not None:
+            record |= {"rows_in": outcome.rows_in, "rows_out": outcome.rows_out}
+            record["facts"] = plain(outcome.facts)
+            record["outputs"] = {self._name(path): self._content(path) for path in stage.outputs}
+        atomic_write(self._path(stage.name), json.dumps(record, indent=2) + "\n")
+        if outcome is not None:
+            view.end(stage.name, wall_s=record["wall_s"], rows=outcome.rows_out, kept=False)
+
     def _kept(self, stage: Stage) -> dict[str, Any] | None:
+        """The record of a stage that need not run again."""
         record = self.record(stage.name)
         if record is None or not record.get("finished") or not all(path.exists() for path in stage.inputs):
             return None
@@ -210,46 +230,6 @@ class Runner:
         inputs = {self._name(path): self._content(path) for path in stage.inputs}
         settings = plain(stage.settings)
         return {"hash": settings_hash([settings, inputs]), "settings": settings, "inputs": inputs}
-
-    def so_far(self) -> dict[str, Any]:
-        """What the running stage has used, its interrupted attempts included."""
-        attempt = self._attempt
-        assert attempt is not None
-        usage, earlier, now = self.meter.usage(), attempt.earlier, self.counters()
-        before = earlier.get("counters", {})
-        return {
-            "name": attempt.name,
-            "wall_s": round(earlier.get("wall_s", 0.0) + usage.wall_s - attempt.began.wall_s, 2),
-            "cpu_s": round(earlier.get("cpu_s", 0.0) + usage.cpu_s - attempt.began.cpu_s, 2),
-            "peak_mib": round(max(earlier.get("peak_mib", 0.0), self.meter.peak_mib), 1),
-            "counters": {
-                name: now[name] - attempt.counters.get(name, 0) + before.get(name, 0) for name in now
-            },
-            "attempts": earlier.get("attempts", 0) + 1,
-        }
-
-    def between_s(self) -> float:
-        """Seconds of this process so far that belong to no stage: start, checks, the end."""
-        running, wall_s = self._attempt, self.meter.usage().wall_s
-        return wall_s - self._in_stages_s - (wall_s - running.began.wall_s if running else 0.0)
-
-    def _write(self, stage: Stage, basis: Mapping[str, Any], outcome: Outcome | None) -> dict[str, Any]:
-        attempt = self._attempt
-        assert attempt is not None
-        record: dict[str, Any] = {
-            **self.so_far(),
-            **basis,
-            "finished": outcome is not None,
-            "ended": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
-        }
-        self._in_stages_s += self.meter.usage().wall_s - attempt.began.wall_s
-        self._attempt = None
-        if outcome is not None:
-            record |= {"rows_in": outcome.rows_in, "rows_out": outcome.rows_out}
-            record["facts"] = plain(outcome.facts)
-            record["outputs"] = {self._name(path): self._content(path) for path in stage.outputs}
-        atomic_write(self._path(stage.name), json.dumps(record, indent=2) + "\n")
-        return record
 
     def _path(self, name: str) -> Path:
         return self.out / STAGES_FOLDER / f"{name}.json"
@@ -273,7 +253,3 @@ class Runner:
 def lines(stages: Sequence[Stage]) -> list[Line]:
     """What the view shows of stages."""
     return [Line(stage.name, stage.title, stage.expected_s) for stage in stages]
-
-
-def _show(values: Mapping[str, Any], name: str) -> str:
-    return json.dumps(values[name]) if name in values else "(absent)"

@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import contextlib
-import io
+import os
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
 from cobalt.errors import InfraError
-from cobalt.files import atomic_write, plain
+from cobalt.files import plain
 from cobalt.run.job import Job, complete
 from cobalt.run.runner import Outcome, Stage
 
 # Seconds on two idle cores, only for the time left that is shown.
 _EXPECTED_S = {
     "tasks": 0.5, "collect": 20, "repair": 30, "judge": 8, "contexts": 3, "parquet": 2,
-    "train": 150, "train_single": 130, "evaluate": 40, "controls": 30, "report": 5,
+    "train": 190, "train_single": 5, "evaluate": 40, "controls": 30, "report": 5,
 }  # fmt: skip
 
 
@@ -28,7 +29,7 @@ def stage(job: Job, name: str, title: str, **rest: Any) -> Stage:
         "evaluate": config.tasks.heldout * config.evaluate.samples / 600,
         "controls": config.tasks.heldout * config.evaluate.samples / 600,
     }.get(name, config.tasks.train * config.collect.samples / 1920)
-    start = 30 if name.startswith("train") else 0
+    start = 45 if name == "train" else 0
     return Stage(name=name, title=title, expected_s=start + size * (_EXPECTED_S[name] - start), **rest)
 
 
@@ -145,28 +146,54 @@ def _training(job: Job, name: str, title: str, recipe: str, data: str) -> Stage:
     given, out = job.config.train, job.path(name)
     files = [job.path(data, f"{split}.parquet") for split in ("train", "test")]
 
+    def owned(command: Sequence[str]) -> bool:
+        return any(part.startswith(f"{out.resolve()}{os.sep}") for part in command)
+
     def run() -> Outcome:
         from cobalt.training.launch import train
 
-        said = io.StringIO()
-        with contextlib.redirect_stdout(said):
-            done = train(
-                train_file=files[0], val_file=files[1], model=job.model, output=out, profile=given.profile,
-                recipe=recipe, steps=given.steps, seed=job.seed, evaluator="local",
-                reward_profile=given.reward_profile, overrides=_overrides(job), progress=job.view,
-            )  # fmt: skip
-        atomic_write(out / "plan.txt", said.getvalue())
+        done = train(
+            train_file=files[0], val_file=files[1], model=job.model, output=out, profile=given.profile,
+            recipe=recipe, steps=given.steps, seed=job.seed, evaluator="local",
+            reward_profile=given.reward_profile, overrides=_overrides(job),
+            progress=job.view.progress(name) if job.view else None,
+        )  # fmt: skip
         return Outcome(
             done.plan["contexts"], done.samples,
             {"steps": done.steps, "samples": done.samples, "masked": done.masked, "evaluator": done.evaluator,
              "plan": done.plan},
         )  # fmt: skip
 
+    # Both trainings leave a core idle part of the time, so the control runs beside the other. It starts
+    # first: configurations are composed in this process, one at a time.
     return stage(
         job, name, title, run=run, inputs=files, outputs=[out / "model", out / "metrics.jsonl"],
+        beside="train" if name != "train" else None, owned=owned,
+        under_way=lambda: bool(_children(owned)), stop=lambda: _end(_children(owned)),
         settings={"recipe": recipe, "seed": job.seed, "model_sha256": job.model_sha256,
                   **plain(replace(given, overrides=_overrides(job)))},
     )  # fmt: skip
+
+
+def _children(owned: Callable[[Sequence[str]], bool]) -> list[Any]:
+    """Our own children with such a command line."""
+    import psutil  # type: ignore[import-untyped]
+
+    found = []
+    for child in psutil.Process().children():
+        with contextlib.suppress(psutil.Error):
+            if owned(child.cmdline()):
+                found.append(child)
+    return found
+
+
+def _end(children: list[Any]) -> None:
+    """Ask processes to end; the launcher that started them then cleans up."""
+    import psutil
+
+    for child in children:
+        with contextlib.suppress(psutil.Error):
+            child.terminate()
 
 
 def _overrides(job: Job) -> list[str]:

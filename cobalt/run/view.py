@@ -14,6 +14,8 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
+from cobalt.progress import Progress
+
 FIRST_GUESS_WEIGHT_S = 20.0  # how long the expected times are trusted against those measured
 
 
@@ -31,7 +33,6 @@ class Line:
     total: int | None = None
     note: str = ""
     began: float = 0.0
-    first: int = 0  # rows that were there when the stage began
 
     @property
     def share(self) -> float:
@@ -54,7 +55,9 @@ class View:
         self._written = 0.0
         self._live: Live | None = None
         if self.console.is_terminal:
-            self._live = Live(self, console=self.console, refresh_per_second=2, transient=True)
+            self._live = Live(
+                self, console=self.console, refresh_per_second=2, transient=True, redirect_stdout=False
+            )
             self._live.start()
 
     def begin(self, name: str) -> None:
@@ -66,13 +69,16 @@ class View:
         self._say(f"{self._number(line)} {line.title} ...")
 
     def advance(self, label: str, done: int, total: int | None, **fields: Any) -> None:
-        """Progress of the running stage; `label` says of which part."""
+        """Progress of the stage that began last; `label` says of which part."""
+        if self._current is not None:
+            self._advance(self._current, label, done, total, fields)
+
+    def progress(self, name: str) -> Progress:
+        """Where a stage that runs beside another reports its progress."""
+        return _Bound(self, self.lines[name])
+
+    def _advance(self, line: Line, label: str, done: int, total: int | None, fields: dict[str, Any]) -> None:
         with self._lock:
-            line = self._current
-            if line is None:
-                return
-            if line.note != label or line.total != total:
-                line.first = done
             line.done, line.total, line.note = done, total, label
             now = time.monotonic()
             if self._live is not None or now - self._written < self._every_s:
@@ -81,14 +87,15 @@ class View:
         left = self.left_s()
         shown = "" if left is None else f", about {duration(left)} left"
         extra = "".join(f", {name} {value}" for name, value in fields.items() if value)
-        self._say(f"      {label}: {done}/{'?' if total is None else total}{extra}{shown}")
+        self._say(f"        {label}: {done}/{'?' if total is None else total}{extra}{shown}")
 
     def end(self, name: str, *, wall_s: float, rows: int | None, kept: bool) -> None:
         """A stage is done, or was already (`kept`)."""
         with self._lock:
             line = self.lines[name]
             line.state, line.wall_s, line.rows = "kept" if kept else "done", wall_s, rows
-            self._current = None
+            if self._current is line:
+                self._current = None
         rows_text = "" if rows is None else f", {rows:,} rows"
         words = "unchanged, kept" if kept else f"done in {duration(wall_s)}"
         self._say(f"{self._number(line)} {line.title}: {words}{rows_text}")
@@ -165,6 +172,16 @@ class View:
         if self._live is None:
             self.console.print(text, highlight=False, markup=False, soft_wrap=True)
             self.console.file.flush()
+
+
+class _Bound:
+    """Progress of one stage."""
+
+    def __init__(self, view: View, line: Line) -> None:
+        self._view, self._line = view, line
+
+    def advance(self, label: str, done: int, total: int | None, **fields: Any) -> None:
+        self._view._advance(self._line, label, done, total, fields)
 
 
 def duration(seconds: float) -> str:

@@ -1,0 +1,101 @@
+"""The output folder of a run: locked while in use, and never shared by two different runs."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import json
+import shutil
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from cobalt.errors import InputError, SettingsChanged
+from cobalt.files import atomic_write, plain, writing
+from cobalt.manifest import flatten, versions
+
+RUN_FILE, LOCK_FILE = "run.json", ".lock"
+
+
+class Folder:
+    """The output folder of one run, locked while in use."""
+
+    def __init__(self, path: Path, identity: Mapping[str, Any]) -> None:
+        self.path, self.identity = path, plain(identity)
+
+    @contextlib.contextmanager
+    def opened(self, *, fresh: bool) -> Iterator[None]:
+        """Check the folder, take its lock and write `run.json`.
+
+        Raises InputError if the folder cannot be written, is used by another process, or holds files that are
+        no run; SettingsChanged if it holds another run. Nothing is changed then. With `fresh` a run that is
+        there is deleted first.
+        """
+        self._check(fresh)
+        with writing(self.path):
+            self.path.mkdir(parents=True, exist_ok=True)
+            lock = open(self.path / LOCK_FILE, "a")  # noqa: SIM115 - held until the block ends
+        with lock:
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                message = f"another run is at work in {self.path}; wait for it or give another OUT"
+                raise InputError(message) from None
+            self._check(fresh)
+            if fresh:
+                self._clear()
+            if self._before() is None:
+                made = {"schema": 1, "identity": self.identity, "versions": versions()}
+                atomic_write(self.path / RUN_FILE, json.dumps(made, indent=2) + "\n")
+            yield
+
+    def _check(self, fresh: bool) -> None:
+        if self.path.exists() and not self.path.is_dir():
+            raise InputError(f"{self.path} is a file; OUT must be a folder")
+        if not self.path.is_dir():
+            return
+        others = [each.name for each in self.path.iterdir() if each.name != LOCK_FILE]
+        before = self._before()
+        if before is None and others:
+            raise InputError(
+                f"{self.path} holds files ({', '.join(sorted(others)[:3])}, ...) but no run of ours "
+                f"(no {RUN_FILE}); give another OUT"
+            )
+        if before is None or fresh:
+            return
+        old, new = flatten(before), flatten(self.identity)
+        changed = [
+            f"  {name}: {_show(old, name)} -> {_show(new, name)}"
+            for name in sorted(old.keys() | new.keys())
+            if old.get(name) != new.get(name)
+        ]
+        if changed:
+            raise SettingsChanged(
+                "\n".join([f"{self.path} holds a run with other settings (before -> now):", *changed])
+                + "\nNothing was changed. Start again with FRESH=1 (--fresh) or give another OUT (--out)."
+            )
+
+    def _before(self) -> dict[str, Any] | None:
+        path = self.path / RUN_FILE
+        try:
+            before = json.loads(path.read_text(encoding="utf-8"))["identity"]
+        except FileNotFoundError:
+            return None
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            raise InputError(f"{path}: not readable as a run's record ({error}); give another OUT") from None
+        return before if isinstance(before, dict) else None
+
+    def _clear(self) -> None:
+        """Delete a run. Only called on a folder that holds one."""
+        for each in self.path.iterdir():
+            if each.name == LOCK_FILE:
+                continue
+            with writing(each):
+                if each.is_dir() and not each.is_symlink():
+                    shutil.rmtree(each)
+                else:
+                    each.unlink()
+
+
+def _show(values: Mapping[str, Any], name: str) -> str:
+    return json.dumps(values[name]) if name in values else "(absent)"
