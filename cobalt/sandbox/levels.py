@@ -5,6 +5,7 @@ import json
 import os
 import threading
 import warnings
+from collections.abc import Collection
 
 from cobalt.errors import InfraError, InputError
 from cobalt.sandbox.policy import LEVELS, Limits
@@ -23,9 +24,10 @@ _ADVICE = {
 }
 
 
-def try_limits(level: str) -> dict[str, str]:
+def try_limits(level: str, *, names: Collection[str] | None = None) -> dict[str, str]:
     """What came of trying to break each limit at `level`: `held` or `broken: ...` by name of the limit.
 
+    `names`: which limits to try; by default all that the level promises.
     Raises InfraError if no worker can be started at that level.
     """
     try:
@@ -34,14 +36,17 @@ def try_limits(level: str) -> dict[str, str]:
         raise InfraError(f"isolation level '{level}' is not available here: {error}") from None
     try:
         limits = Limits(cpu_s=10)
-        names = [each.name for each in TRIALS if level in each.levels]
+        if names is None:
+            names = [each.name for each in TRIALS if level in each.levels]
         found: dict[str, str] = {}
         # A second run looks for what the first one left behind.
         with worker.program(program(names, os.getpid()).encode(), limits) as trial:
             for _ in range(2):
                 facts = trial.run(b"")
                 if facts.returncode != 0 or facts.limit:
-                    raise InfraError(f"isolation level '{level}': the probe failed: {facts.stderr.decode()}")
+                    how = f"limit {facts.limit}" if facts.limit else f"exit code {facts.returncode}"
+                    said = facts.stderr.decode(errors="replace")[-500:]
+                    raise InfraError(f"isolation level '{level}': the probe ended with {how}. {said}")
                 for name, answer in json.loads(facts.stdout).items():
                     if found.get(name, "held") == "held":
                         found[name] = answer

@@ -31,7 +31,7 @@ class Limits:
     tmp_bytes: int = 64 << 20  # /tmp and /dev/shm each
     source_bytes: int = 16 << 20
     processes: int = 64  # threads included
-    files: int = 256
+    files: int = 128
 
     def __post_init__(self) -> None:
         for name in ("cpu_s", "wall_limit_s", "suite_s"):

@@ -2,6 +2,7 @@
 
 import platform
 import textwrap
+from collections.abc import Collection
 from typing import NamedTuple
 
 from cobalt.sandbox.policy import ENVIRONMENT
@@ -87,7 +88,7 @@ print(json.dumps(answers))
 """
 
 
-def program(names: list[str], host_pid: int) -> str:
+def program(names: Collection[str], host_pid: int) -> str:
     """A program that makes the attempts called `names` and prints a JSON object of name to answer."""
     values = {
         "host": host_pid,

@@ -33,7 +33,9 @@ def handle() -> Iterator[Any]:
 
     os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
     folder = tempfile.mkdtemp(prefix="ray", dir="/tmp")  # socket paths must be short
-    ray.init(num_cpus=2, include_dashboard=False, _temp_dir=folder, log_to_driver=False, logging_level="error")
+    ray.init(
+        num_cpus=2, include_dashboard=False, _temp_dir=folder, log_to_driver=False, logging_level="error"
+    )
     try:
         serve.start(http_options={"host": "127.0.0.1", "port": PORT})
         from cobalt.evaluator.service import Settings
@@ -101,7 +103,9 @@ def test_connect_finds_the_application(handle: Any, capsys: pytest.CaptureFixtur
         assert "Ray Serve application" in capsys.readouterr().err
         assert evaluator.evaluate(ADD, TESTS)["passing"] == [True, False]
         assert evaluator.evaluate(None, TESTS)["status"] == "no_code"
-        many = list(evaluator.evaluate_many((f"print({n})", {"inputs": [""], "outputs": ["7"]}) for n in range(40)))
+        many = list(
+            evaluator.evaluate_many((f"print({n})", {"inputs": [""], "outputs": ["7"]}) for n in range(40))
+        )
         assert [result["passing"] for result in many] == [[n == 7] for n in range(40)]
         with pytest.raises(BadRequest, match="outputs"):
             evaluator.evaluate(ADD, {"inputs": ["1"]})
@@ -120,7 +124,9 @@ def test_connect_by_url(handle: Any) -> None:
 
 def test_many_requests_at_once_are_all_answered_rightly(handle: Any) -> None:
     responses = [
-        handle.remote({"code": f"print(int(input()) + {n})", "test_cases": {"inputs": ["1"], "outputs": ["5"]}})
+        handle.remote(
+            {"code": f"print(int(input()) + {n})", "test_cases": {"inputs": ["1"], "outputs": ["5"]}}
+        )
         for n in range(60)
     ]
     assert [each.result(timeout_s=300)["passing"] for each in responses] == [[n == 4] for n in range(60)]

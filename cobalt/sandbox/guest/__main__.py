@@ -25,4 +25,5 @@ def main() -> None:
     zygote.main(control, parent, level)
 
 
-main()
+if __name__ == "__main__":
+    main()

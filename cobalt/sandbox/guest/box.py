@@ -18,6 +18,7 @@ _ALL = (
 )
 _STAGE = "/tmp"  # covered by the new root, in our own mount namespace only
 _LOCKED = kernel.MS_NOSUID | kernel.MS_NODEV
+_PROC = _LOCKED | kernel.MS_NOEXEC
 
 
 def readable_paths() -> list[str]:
@@ -52,7 +53,10 @@ def become_nobody() -> None:
             continue  # the account is not mapped in this container
         kernel.prctl(kernel.PR_SET_DUMPABLE, 1)  # else /proc/self belongs to root and cannot be written
         return
-    raise OSError("running as root, and no other account is available in this container")
+    with open("/proc/self/uid_map") as file:
+        if file.read().split() == ["0", "0", "4294967295"]:
+            raise OSError("cannot give up root: setuid is refused")
+    # Root in name only: in a user namespace with a single account we are an ordinary user already.
 
 
 def _populate() -> None:
@@ -106,11 +110,12 @@ def enter(parent_fd: int, control_fd: int) -> bool:
     The waiter ends the zygote, and with it every process inside, as soon as the host is gone: its process
     (`parent_fd`, a pidfd) or its end of the control socket. Raises OSError if a step is refused.
     """
-    as_root = os.geteuid() == 0
-    if as_root:
-        # Files of root's are bound while we may still reach them.
-        kernel.unshare(kernel.CLONE_NEWNS)
-        _populate()
+    populated = False
+    if os.geteuid() == 0:
+        with contextlib.suppress(PermissionError):
+            kernel.unshare(kernel.CLONE_NEWNS)
+            _populate()  # files of root's are bound while we may still reach them
+            populated = True
         become_nobody()
     user, group = os.geteuid(), os.getegid()
     kernel.unshare(_ALL)
@@ -121,13 +126,13 @@ def enter(parent_fd: int, control_fd: int) -> bool:
     if child:
         _wait(child, parent_fd, control_fd)
     kernel.prctl(kernel.PR_SET_PDEATHSIG, signal.SIGKILL)
-    if not as_root:
+    if not populated:
         _populate()
     # Mounts made before the user namespace are locked; a recursive bind on top of them is ours to pivot to.
     kernel.mount(_STAGE, _STAGE, "", kernel.MS_BIND | kernel.MS_REC)
     os.chdir(_STAGE)
     # Mounting /proc is allowed only while another, complete one is in sight.
-    kernel.mount("proc", "proc", "proc", kernel.MS_NOSUID | kernel.MS_NODEV | kernel.MS_NOEXEC)
+    kernel.mount("proc", "proc", "proc", _PROC)
     kernel.pivot_root_here()
     kernel.mount("none", "/", "", kernel.MS_BIND | kernel.MS_REMOUNT | kernel.MS_RDONLY | _LOCKED)
     with contextlib.suppress(OSError):
@@ -160,6 +165,15 @@ def _wait(child: int, parent_fd: int, control_fd: int) -> None:
         os.kill(child, signal.SIGKILL)
     os.waitpid(child, 0)
     os._exit(0)
+
+
+def private_processes() -> None:
+    """Own mounts for this process, with a /proc that shows the processes of its namespace and no more."""
+    kernel.unshare(kernel.CLONE_NEWNS)
+    try:
+        kernel.mount("proc", "/proc", "proc", _PROC, "subset=pid")
+    except OSError:  # before Linux 5.8
+        kernel.mount("proc", "/proc", "proc", _PROC)
 
 
 def private_folders(size: int) -> None:

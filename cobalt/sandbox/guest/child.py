@@ -19,6 +19,8 @@ from typing import Any, NoReturn
 
 from cobalt.sandbox.guest import box, kernel, landlock, seccomp
 
+_INTERRUPTED = 130  # Ctrl-C: ends by the signal, unless that is blocked
+
 # What judges of function tasks put in scope before the program.
 _PRELUDE = """
 import sys, os, re, math, string, random, copy, collections, itertools, functools, heapq
@@ -35,7 +37,8 @@ from math import *
 def remember_source(name: str, source: bytes) -> None:
     """Let tracebacks show the program's lines, although no file of that name exists."""
     text = source.decode("utf-8", "replace").removeprefix("\ufeff")
-    linecache.cache[name] = (len(source), None, io.StringIO(text, newline=None).read().splitlines(True), name)
+    lines = [line + "\n" for line in io.StringIO(text, newline=None).read().split("\n")]
+    linecache.cache[name] = (len(source), None, lines, name)
 
 
 def set_limits(limits: dict[str, Any], *, cpu_s: float, file_bytes: int) -> None:
@@ -58,12 +61,14 @@ def set_limits(limits: dict[str, Any], *, cpu_s: float, file_bytes: int) -> None
         resource.setrlimit(what, (value, value))
 
 
-def isolate(level: Any, limits: dict[str, Any], order: dict[str, Any], descriptors: list[int]) -> None:
+def isolate(
+    level: Any, limits: dict[str, Any], order: dict[str, Any], descriptors: list[int], parent: int
+) -> None:
     """Give up everything the program must not have. Raises OSError if a step is refused."""
     if level.own_pids:
         box.private_folders(limits["tmp_bytes"])
     else:
-        kernel.prctl(kernel.PR_SET_PDEATHSIG, signal.SIGKILL)
+        kernel.die_with_parent(parent)
     os.setsid()  # a signal to "my process group" must not find the processes above
     for number, fd in enumerate(descriptors):
         os.dup2(fd, number)
@@ -115,7 +120,7 @@ def run(code: CodeType | None, source: bytes, name: str, fn: str | None) -> NoRe
     main.__dict__.update(__file__=name, __builtins__=builtins, __annotations__={})
     sys.modules[main.__name__] = main
     sys.modules["__main__"] = main
-    sys.setrecursionlimit(sys.getrecursionlimit() + 8)  # our own frames below the program's
+    sys.setrecursionlimit(sys.getrecursionlimit() + 10)  # our own frames below the program's
     status = 0
     result: list[str] = []
     gc.freeze()
@@ -131,7 +136,7 @@ def run(code: CodeType | None, source: bytes, name: str, fn: str | None) -> NoRe
             _write_error(f"SystemExit: {name} ended before {fn} returned\n")
             status = 1
     except BaseException as error:
-        status = 130 if isinstance(error, KeyboardInterrupt) else 1
+        status = _INTERRUPTED if isinstance(error, KeyboardInterrupt) else 1
         _report(error.with_traceback(error.__traceback__ and error.__traceback__.tb_next))
     _finish(main, status, result)
 
@@ -164,6 +169,11 @@ def _report(error: BaseException) -> None:
     try:
         if sys.excepthook is not sys.__excepthook__:
             sys.excepthook(type(error), error, error.__traceback__)
+        elif isinstance(error, NameError | AttributeError | ImportError) and not error.__context__:
+            # Only the interpreter's own display says "Did you mean", and only ours has the program's lines.
+            sys.stderr.write("Traceback (most recent call last):\n")
+            sys.stderr.write("".join(traceback.format_tb(error.__traceback__)))
+            sys.__excepthook__(type(error), error.with_traceback(None), None)
         else:
             traceback.print_exception(error)
     except BaseException:
@@ -204,4 +214,7 @@ def _finish(main: ModuleType, status: int, result: list[str]) -> NoReturn:
             if stream is sys.stdout:
                 _write_error(f"Exception ignored in: {stream!r}\n{type(error).__name__}: {error}\n")
                 status = 120
+    if status == _INTERRUPTED:
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
+        os.kill(os.getpid(), signal.SIGINT)
     os._exit(status)

@@ -3,6 +3,8 @@
 import ctypes
 import os
 import platform
+import signal
+import time
 
 CLONE_NEWNS = 0x00020000
 CLONE_NEWUTS = 0x04000000
@@ -67,6 +69,13 @@ def prctl(option: int, first: int = 0, second: int = 0) -> None:
     check(libc.prctl(option, first, second, 0, 0), f"prctl({option})")
 
 
+def die_with_parent(parent: int) -> None:
+    """Be killed when `parent` ends, also if it has already."""
+    prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+    if os.getppid() != parent:
+        os._exit(1)
+
+
 class _CapHeader(ctypes.Structure):
     _fields_ = (("version", ctypes.c_uint32), ("pid", ctypes.c_int))
 
@@ -98,6 +107,4 @@ def set_thread_stack(size: int) -> None:
 
 def cpu_seconds(pid: int) -> float:
     """CPU time used so far by all threads of a process. Raises OSError if it is gone."""
-    import time
-
     return time.clock_gettime((~pid << 3) | 2)

@@ -7,25 +7,26 @@ still needed (new namespaces and mounts; at the landlock level also processes an
 
 import ctypes
 import errno
+import fcntl
 import struct
 
 from cobalt.sandbox.guest import kernel
 
 # name: (x86_64, aarch64); None where the architecture has no such call.
 _NUMBERS: dict[str, tuple[int | None, int | None]] = {
-    "acct": (163, 89), "add_key": (248, 217), "adjtimex": (159, 171), "bpf": (321, 280),
-    "chmod": (90, None), "chown": (92, None), "chroot": (161, 51), "clock_adjtime": (305, 266),
-    "clock_settime": (227, 112), "clone": (56, 220), "clone3": (435, 435), "delete_module": (176, 106),
-    "execve": (59, 221), "execveat": (322, 281), "fanotify_init": (300, 262), "fanotify_mark": (301, 263),
-    "fchmod": (91, 52), "fchmodat": (268, 53), "fchmodat2": (452, 452), "fchown": (93, 55),
-    "fchownat": (260, 54), "finit_module": (313, 273), "fork": (57, None), "fsconfig": (431, 431),
+    "acct": (163, 89), "add_key": (248, 217), "adjtimex": (159, 171), "bpf": (321, 280), "chmod": (90, None),
+    "chown": (92, None), "chroot": (161, 51), "clock_adjtime": (305, 266), "clock_settime": (227, 112),
+    "clone": (56, 220), "clone3": (435, 435), "delete_module": (176, 106), "execve": (59, 221),
+    "execveat": (322, 281), "fanotify_init": (300, 262), "fanotify_mark": (301, 263), "fchmod": (91, 52),
+    "fchmodat": (268, 53), "fchmodat2": (452, 452), "fchown": (93, 55), "fchownat": (260, 54),
+    "fcntl": (72, 25), "finit_module": (313, 273), "fork": (57, None), "fsconfig": (431, 431),
     "fsetxattr": (190, 7), "fsmount": (432, 432), "fsopen": (430, 430), "fspick": (433, 433),
     "futimesat": (261, None), "get_mempolicy": (239, 236), "get_robust_list": (274, 100),
     "init_module": (175, 105), "inotify_add_watch": (254, 27), "io_uring_enter": (426, 426),
-    "io_uring_register": (427, 427), "io_uring_setup": (425, 425), "ioperm": (173, None), "iopl": (172, None),
-    "ioprio_set": (251, 30), "kcmp": (312, 272), "kexec_file_load": (320, 294), "kexec_load": (246, 104),
-    "keyctl": (250, 219), "kill": (62, 129), "lchown": (94, None), "listmount": (458, 458),
-    "lookup_dcookie": (212, 18), "lremovexattr": (198, 15), "lsetxattr": (189, 6),
+    "io_uring_register": (427, 427), "io_uring_setup": (425, 425), "ioctl": (16, 29), "ioperm": (173, None),
+    "iopl": (172, None), "ioprio_set": (251, 30), "kcmp": (312, 272), "kexec_file_load": (320, 294),
+    "kexec_load": (246, 104), "keyctl": (250, 219), "kill": (62, 129), "lchown": (94, None),
+    "listmount": (458, 458), "lookup_dcookie": (212, 18), "lremovexattr": (198, 15), "lsetxattr": (189, 6),
     "lsm_set_self_attr": (460, 460), "mbind": (237, 235), "memfd_create": (319, 279),
     "memfd_secret": (447, 447), "migrate_pages": (256, 238), "modify_ldt": (154, None), "mount": (165, 40),
     "mount_setattr": (442, 442), "move_mount": (429, 429), "move_pages": (279, 239), "mq_open": (240, 180),
@@ -44,7 +45,7 @@ _NUMBERS: dict[str, tuple[int | None, int | None]] = {
     "setxattrat": (463, 463), "shmctl": (31, 195), "shmget": (29, 194), "socket": (41, 198),
     "socketpair": (53, 199), "swapoff": (168, 225), "swapon": (167, 224), "syslog": (103, 116),
     "tgkill": (234, 131), "tkill": (200, 130), "truncate": (76, 45), "umount2": (166, 39),
-    "unshare": (272, 97), "userfaultfd": (323, 282), "uselib": (134, None), "utime": (132, None),
+    "unshare": (272, 97), "uselib": (134, None), "userfaultfd": (323, 282), "utime": (132, None),
     "utimensat": (280, 88), "utimes": (235, None), "vfork": (58, None), "vhangup": (153, 58),
 }  # fmt: skip
 
@@ -70,6 +71,7 @@ _AUDIT_ARCH = {"x86_64": 0xC000003E, "aarch64": 0xC00000B7}
 _NEW_NAMESPACES = 0x7E020080  # every CLONE_NEW* flag, time namespaces included
 _CLONE_THREAD = 0x00010000
 _AF_UNIX, _SOCK_STREAM = 1, 1
+_F_SETOWN_EX, _FIOSETOWN, _SIOCSPGRP = 15, 0x8901, 0x8902
 
 
 class Unsupported(OSError):
@@ -158,6 +160,10 @@ def test_filter(pid: int, *, own_namespaces: bool) -> Filter:
         rules.require_bits("clone", 0, _CLONE_THREAD)
         rules.require("socketpair", 1, _SOCK_STREAM | 0o2000000)  # as Python asks for it, close-on-exec
         rules.forbid("prctl", 0, kernel.PR_SET_PDEATHSIG)
+        for command in (fcntl.F_SETOWN, fcntl.F_SETSIG, _F_SETOWN_EX):  # signals by way of a descriptor
+            rules.forbid("fcntl", 1, command)
+        for request in (_FIOSETOWN, _SIOCSPGRP):
+            rules.forbid("ioctl", 1, request)
         for name in ("kill", "tgkill", "rt_sigqueueinfo", "rt_tgsigqueueinfo"):
             rules.require(name, 0, pid)
     return rules

@@ -109,12 +109,13 @@ def _fork_supervisor(
 ) -> int:
     if level.own_pids:
         kernel.unshare(kernel.CLONE_NEWPID)
+    parent = os.getpid()
     child = os.fork()
     if child == 0:
         code = 70
         try:
             if not level.own_pids:
-                kernel.prctl(kernel.PR_SET_PDEATHSIG, signal.SIGKILL)
+                kernel.die_with_parent(parent)
             os.setsid()
             os.close(parent_fd)
             supervisor.Supervisor(control, level, order).serve(*descriptors)

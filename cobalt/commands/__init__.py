@@ -1,0 +1,1 @@
+"""Commands for people and scripts, each run as `python -m cobalt.commands.NAME`."""

@@ -1,0 +1,146 @@
+# ruff: noqa: E501 (programs in one line)
+"""Memory, output, disk, CPU, time, recursion, descriptors."""
+
+import resource
+
+import pytest
+
+from cobalt.sandbox.policy import Limits
+
+QUICK = Limits(cpu_s=0.5, memory_bytes=256 << 20, output_bytes=1 << 20)
+
+
+def test_a_busy_loop_is_ended_by_cpu_time(box):
+    facts = box.run("while True: pass", limits=QUICK)
+    assert facts.limit == "cpu"
+    assert 0.5 <= facts.cpu_s < 0.8
+
+
+def test_a_sleeper_is_ended_by_wall_time_and_used_no_cpu(box):
+    facts = box.run("import time\ntime.sleep(60)", limits=Limits(cpu_s=0.5, wall_s=1.0))
+    assert facts.limit == "wall"
+    assert facts.cpu_s < 0.5
+    assert 1.0 <= facts.wall_s < 10
+
+
+def test_cpu_time_of_children_counts(namespaces):
+    code = "import os\nfor _ in range(3):\n    if os.fork() == 0:\n        while True: pass\nos.wait()"
+    facts = namespaces.run(code, limits=Limits(cpu_s=1.0))
+    assert facts.limit == "cpu"
+    assert facts.cpu_s < 2.0
+
+
+def test_cpu_time_of_threads_counts(box):
+    code = "import threading\ndef spin():\n    while True: pass\nfor _ in range(3): threading.Thread(target=spin).start()"
+    assert box.run(code, limits=QUICK).limit == "cpu"
+
+
+def test_a_cpu_limit_signal_cannot_be_caught_away(box):
+    code = "import signal\nfor n in range(1, 65):\n    try: signal.signal(n, signal.SIG_IGN)\n    except (OSError, ValueError): pass\nwhile True: pass"
+    assert box.run(code, limits=QUICK).limit == "cpu"
+
+
+def test_memory_beyond_the_limit_is_a_memory_error(box):
+    facts = box.run("x = bytearray(1 << 30)")
+    assert facts.returncode == 1
+    assert facts.stderr.rstrip().endswith(b"MemoryError")
+
+
+def test_memory_in_small_pieces_meets_the_limit(box):
+    facts = box.run("x = []\nwhile True: x.append(bytes(1 << 20))")
+    assert facts.peak_bytes < 300 << 20
+    assert b"MemoryError" in facts.stderr
+
+
+def test_memory_of_many_processes_together_meets_the_limit(namespaces):
+    code = """
+import os, time
+for _ in range(8):
+    if os.fork() == 0:
+        x = os.urandom(1 << 20) * 150
+        time.sleep(20)
+        os._exit(0)
+time.sleep(20)
+"""
+    facts = namespaces.run(code, limits=Limits(cpu_s=4, memory_bytes=512 << 20))
+    assert facts.limit == "memory"
+
+
+def test_memory_files_are_refused(box):
+    assert b"OSError" in box.run("import os\nos.memfd_create('x')").stderr
+
+
+def test_a_hundred_megabytes_of_output_do_not_reach_the_host(box):
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    facts = box.run("while True: print('x' * 10_000_000)")
+    assert facts.stdout_size == 1 << 20
+    assert len(facts.stdout) == 1 << 20
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 50_000
+
+
+def test_a_flood_on_stderr_is_cut(box):
+    facts = box.run("import sys\nwhile True: sys.stderr.write('x' * 100_000)")
+    assert facts.stderr_size == 1 << 20
+    assert len(facts.stderr) == 1 << 17
+
+
+def test_descriptors_are_bounded(box):
+    facts = box.run(
+        "import os\nn = 0\ntry:\n    while True:\n        os.dup(0); n += 1\nexcept OSError: print(n)"
+    )
+    assert int(facts.stdout) <= 128
+
+
+def test_endless_recursion_is_its_own_error(box):
+    facts = box.run("def f(): return f()\nf()")
+    assert facts.returncode == 1
+    assert facts.stderr.rstrip().endswith(b"RecursionError: maximum recursion depth exceeded")
+
+
+def test_recursion_through_c_code_may_be_deep(box):
+    code = """
+import sys
+from functools import lru_cache
+sys.setrecursionlimit(10**6)
+@lru_cache(None)
+def f(n): return 0 if n == 0 else 1 + f(n - 1)
+print(f(60000))
+"""
+    assert box.run(code, limits=Limits()).stdout == b"60000\n"
+
+
+def test_a_crash_of_the_interpreter_is_a_signal(box):
+    facts = box.run("import ctypes\nctypes.string_at(0)")
+    assert facts.returncode == -11
+
+
+def test_files_are_bounded(namespaces):
+    facts = namespaces.run("open('/tmp/x', 'wb').write(bytes(2 << 20))")
+    assert b"OSError: [Errno 27]" in facts.stderr
+
+
+def test_many_small_files_are_bounded(namespaces):
+    code = "n = 0\ntry:\n    while n < 10000:\n        open(f'/tmp/{n}', 'w').close(); n += 1\nexcept OSError: print(n)"
+    assert int(namespaces.run(code).stdout) < 5000
+
+
+def test_locked_memory_is_refused(box):
+    code = "import ctypes\nlibc = ctypes.CDLL(None)\nprint(libc.mlockall(3))"
+    assert box.output(code) == "-1"
+
+
+@pytest.mark.parametrize(
+    "setting", ["RLIMIT_AS", "RLIMIT_CPU", "RLIMIT_NPROC", "RLIMIT_FSIZE", "RLIMIT_NOFILE"]
+)
+def test_limits_cannot_be_raised(box, setting):
+    if setting == "RLIMIT_NPROC" and box.level == "landlock":
+        pytest.skip("processes are refused altogether, threads are counted")
+    code = f"""
+import resource
+soft, hard = resource.getrlimit(resource.{setting})
+try:
+    resource.setrlimit(resource.{setting}, (hard + 1, hard + 1))
+except (OSError, ValueError):
+    print('refused', hard > 0)
+"""
+    assert box.output(code) == "refused True"
