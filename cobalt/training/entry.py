@@ -1,102 +1,88 @@
-"""The process in which verl runs: checks that our parts are the ones it will use, then hands over to verl.
+"""The process in which verl runs: last checks, then over to verl.
 
-Started by cobalt.training.launch: ``python -m cobalt.training.entry CONFIG [--check]``. Whatever goes wrong is
-left as JSON in the run folder, so that the launcher can say it in one line.
+Started by cobalt.training.launch: ``python -m cobalt.training.entry CONFIG [--check]``. It needs seconds of
+imports whatever it does, so what needs a tokenizer or verl itself is checked here and not in the launcher. The
+plan, and whatever goes wrong, is left as JSON in the run folder.
 """
 
 from __future__ import annotations
 
 import contextlib
+import gc
 import importlib
 import json
 import os
 import sys
 import threading
+import time
 import traceback
 from pathlib import Path
 from typing import Any
 
-from cobalt.errors import CobaltError, InfraError, InputError
+from cobalt.errors import CobaltError, InputError
+from cobalt.files import atomic_write
+from cobalt.training.prepare import check_parts, prepare
 from cobalt.training.private import plain_task_runner
 
-FAILURE, COUNTERS = "failure.json", "evaluator.json"
+FAILURE, COUNTERS, PLAN = "failure.json", "evaluator.json", "plan.json"
+_started = time.monotonic()
 
 
 def main(argv: list[str]) -> int:
     """Exit status 0: done (or checked); 1: a fault; 2: input that cannot be used."""
     path, check_only = Path(argv[0]), "--check" in argv[1:]
-    folder = Path(os.environ["COBALT_RUN_DIR"])
     try:
         run(path, check_only)
     except BaseException as error:
         traceback.print_exc()
         kind = "input" if isinstance(error, InputError) else "fault"
         text = str(error) if isinstance(error, CobaltError) else f"{type(error).__name__}: {error}"
-        (folder / FAILURE).write_text(json.dumps({"kind": kind, "message": text}))
+        _tell(FAILURE, {"kind": kind, "message": text})
         return 2 if kind == "input" else 1
     return 0
 
 
 def run(path: Path, check_only: bool) -> None:
-    """Check the configuration in file ``path`` and train unless ``check_only``."""
+    """Check the configuration in file ``path``, write the plan, and train unless ``check_only``."""
     from omegaconf import OmegaConf
 
     config = OmegaConf.load(path)
     private = config.trainer.device == "cpu"
-    if private and not check_only:
-        _start_private_ray(config)
-    check(config)
-    if check_only:
+    gc.disable()  # a fifth of the import time goes into collecting garbage that is none
+    imports = threading.Thread(target=_import_verl, name="import-verl")
+    imports.start()
+    try:
+        if private and not check_only:
+            _start_private_ray(config)
+        plan, notes = prepare(config)
+    finally:
+        imports.join()
+        gc.freeze()
+        gc.enable()
+    check_parts(config)
+    _say("checked")
+    atomic_write(path, OmegaConf.to_yaml(config))
+    _tell(PLAN, {"plan": plan.as_dict(), "lines": plan.lines(), "notes": notes})
+    if check_only or plan.first_step > plan.steps:
         return
+    try:
+        _train(config, path, private)
+    finally:
+        from cobalt.training.scoring import close_evaluators
+
+        _tell(COUNTERS, close_evaluators())
+        _say("ended")
+
+
+def _train(config: Any, path: Path, private: bool) -> None:
     from verl.trainer import main_ppo
 
-    try:
-        if private:
-            main_ppo.run_ppo(config, task_runner_class=InProcessRunner)
-        else:
-            _refuse_busy_cluster()
-            sys.argv = [sys.argv[0], "--config-path", str(path.parent), "--config-name", path.stem]
-            main_ppo.main()
-    finally:
-        _close_evaluators()
-
-
-def check(config: Any) -> None:
-    """Assert that verl resolves to our reward manager, rollout, engine and replay buffer.
-
-    Raises InputError where the configuration replaces one of them or verl refuses it.
-    """
-    import verl
-    from verl.trainer.ppo.reward import resolve_reward_manager_cls
-    from verl.trainer.ppo.utils import need_critic, need_reference_policy
-    from verl.utils.config import validate_config
-    from verl.utils.import_utils import import_external_libs, load_extern_type
-    from verl.workers.rollout.base import get_rollout_class
-
-    from cobalt.training.settings import verl_folder
-
-    if Path(verl.__file__).resolve().parent != verl_folder():
-        raise InputError(f"'import verl' gave {verl.__file__}, not the installed library")
-    rollout = config.actor_rollout_ref.rollout
-    import_external_libs(config.actor_rollout_ref.model.external_lib)
-    sampler = config.trainer.v1.sampler.custom_sampler
-    wanted: list[tuple[str, Any, str]] = [
-        ("reward.reward_manager", resolve_reward_manager_cls(config), "CobaltReward"),
-        ("trainer.v1.sampler.custom_sampler", load_extern_type(sampler.path, sampler.name), "LoudReplayBuffer"),
-    ]
-    if config.trainer.device == "cpu":
-        wanted.append(("rollout.name", get_rollout_class(rollout.name, rollout.mode), "CpuRollout"))
-    for setting, found, name in wanted:
-        if found.__name__ != name or not found.__module__.startswith("cobalt."):
-            raise InputError(f"{setting} resolves to {found.__module__}.{found.__name__}, not to our {name}")
-    try:
-        validate_config(
-            config=config,
-            use_reference_policy=need_reference_policy(config),
-            use_critic=need_critic(config),
-        )
-    except (AssertionError, ValueError) as error:
-        raise InputError(f"verl refuses the configuration: {error}") from error
+    if private:
+        main_ppo.run_ppo(config, task_runner_class=InProcessRunner)
+        return
+    _refuse_busy_cluster()
+    sys.argv = [sys.argv[0], "--config-path", str(path.parent), "--config-name", path.stem]
+    main_ppo.main()
 
 
 class InProcessRunner:
@@ -124,7 +110,7 @@ class _Call:
 
 
 def _start_private_ray(config: Any) -> None:
-    """Start Ray while another thread imports verl: together they take no longer than the imports.
+    """Start Ray and the transfer queue's processes, which have imports of their own, meanwhile.
 
     Ray must start from the main thread: its processes end with the thread that started them.
     """
@@ -132,19 +118,21 @@ def _start_private_ray(config: Any) -> None:
     from omegaconf import OmegaConf
 
     settings = OmegaConf.to_container(config.ray_kwargs.ray_init, resolve=True)
-    imports = threading.Thread(target=_import_verl, name="import-verl")
-    imports.start()
-    try:
-        ray.init(_temp_dir=os.environ["COBALT_RAY_DIR"], **settings)
-    finally:
-        imports.join()
+    ray.init(_temp_dir=os.environ["COBALT_RAY_DIR"], **settings)
+    _say("Ray runs")
+    import transfer_queue
+
+    config.transfer_queue.enable = True
+    transfer_queue.init(config.transfer_queue)  # verl's own call finds it there
+    _say("the transfer queue runs")
 
 
 def _import_verl() -> None:
     """Errors show again, and are reported, when the main thread imports the same."""
     with contextlib.suppress(Exception):
-        importlib.import_module("verl.trainer.main_ppo")
-        importlib.import_module("verl.trainer.ppo.v1")
+        for name in ("verl.trainer.main_ppo", "verl.trainer.ppo.v1", "transformers.models.auto.modeling_auto"):
+            importlib.import_module(name)
+    _say("verl is imported")
 
 
 def _refuse_busy_cluster() -> None:
@@ -166,11 +154,12 @@ def _refuse_busy_cluster() -> None:
     )
 
 
-def _close_evaluators() -> None:
-    from cobalt.training.scoring import close_evaluators
+def _tell(name: str, value: dict[str, Any]) -> None:
+    atomic_write(Path(os.environ["COBALT_RUN_DIR"]) / name, json.dumps(value))
 
-    counters = close_evaluators()
-    (Path(os.environ["COBALT_RUN_DIR"]) / COUNTERS).write_text(json.dumps(counters))
+
+def _say(what: str) -> None:
+    print(f"cobalt: {what} after {time.monotonic() - _started:.1f} s", flush=True)
 
 
 if __name__ == "__main__":

@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from cobalt.errors import InfraError, InputError
 from cobalt.files import atomic_write
 from cobalt.flags import parser, positive_int, run_main
-from cobalt.training import entry, outcome
-from cobalt.training.data import check_file, fit_prompts
-from cobalt.training.outcome import TrainResult
-from cobalt.training.plan import Plan, make_plan
+from cobalt.training import entry, outcome, scoring
+from cobalt.training.data import check_file
+from cobalt.training.outcome import METRICS, TrainResult
 from cobalt.training.process import environment, output_lock, private_folder, run_entry
 from cobalt.training.settings import CONFIG_DIR, PROFILES, RECIPES, SCALES, compose
 
@@ -74,66 +73,15 @@ def train(
     config = compose(
         recipe, profile, scale or ("tiny" if profile == "cpu" else "published"), values, overrides
     )
-    with output_lock(target):
-        plan, notes = _prepare(config, target)
-        say = [*plan.lines(), *notes]
-        print("\n".join(f"  {line}" for line in say), flush=True)
-        if plan.first_step > plan.steps and not dry_run:
-            return _collect(config, target, plan, notes, started, None)
-        with private_folder() as folder:
-            launch = folder if dry_run else outcome.new_launch(target)
-            return _run(config, target, launch, folder, plan, notes, progress, dry_run, started)
-
-
-def _prepare(config: Any, target: Path) -> tuple[Plan, list[str]]:
-    """Check data, model and evaluator; point the configuration at the rows that fit."""
-    from omegaconf import open_dict
-
-    from cobalt.contexts.tokens import load_tokenizer
-    from cobalt.training.scoring import reward_profile, token_counter
-
-    data, settings = config.data, config.cobalt
-    files = {"train_files": ("training data", False), "val_files": ("validation data", True)}
-    tables = {
-        key: check_file(Path(data[key]), what=what, validation=validation)
-        for key, (what, validation) in files.items()
-    }
-    tokenizer = load_tokenizer(config.actor_rollout_ref.model.path)
-    checks = {
-        key: fit_prompts(
-            tables[key], Path(data[key]), tokenizer, int(data.max_prompt_length),
-            target / "data" / f"{key.removesuffix('_files')}.parquet", what,
-        )
-        for key, (what, _) in files.items()
-    }  # fmt: skip
-    reward_profile(settings.reward_profile)
-    token_counter(settings.token_counter, tokenizer)
-    steps = config.trainer.total_training_steps
-    done = outcome.checkpoint_step(Path(config.trainer.default_local_dir))
-    plan = make_plan(config, checks["train_files"], checks["val_files"], steps, done)
-    with open_dict(config):
-        for key, check in checks.items():
-            data[key] = str(check.path)
-        config.trainer.total_training_steps = plan.steps
-        # verl counts epochs too, and would stop at their end
-        config.trainer.total_epochs = max(int(config.trainer.total_epochs), plan.steps)
-        if config.trainer.save_freq > plan.steps:
-            config.trainer.save_freq = plan.steps
-    notes = [f"reward: profile {settings.reward_profile}, evaluator {settings.evaluator}"]
-    if settings.token_counter == "policy":
-        notes.append("tokens in the reward are counted with the policy's tokenizer, not with o200k_base")
-    notes.append(_canary(settings))
-    return plan, notes
-
-
-def _canary(settings: Any) -> str:
-    from cobalt.evaluator import connect
-    from cobalt.training.scoring import Scorer, reward_profile
-
-    with connect(settings.evaluator, workers=1) as evaluator:
-        scorer = Scorer(evaluator, profile=reward_profile(settings.reward_profile), count_tokens=len)
-        asyncio.run(scorer.ready())
-        return f"evaluator answers (isolation: {evaluator.isolation})"
+    for key, what, validation in (
+        ("train_files", "training data", False),
+        ("val_files", "validation data", True),
+    ):
+        check_file(Path(config.data[key]), what=what, validation=validation)
+    scoring.reward_profile(config.cobalt.reward_profile)
+    with output_lock(target), private_folder() as folder:
+        launch = folder if dry_run else outcome.new_launch(target)
+        return _run(config, target, launch, folder, progress, dry_run, started)
 
 
 def _run(
@@ -141,102 +89,103 @@ def _run(
     target: Path,
     launch: Path,
     folder: Path,
-    plan: Plan,
-    notes: list[str],
     progress: Progress | None,
     dry_run: bool,
     started: float,
 ) -> TrainResult:
     from omegaconf import OmegaConf
 
-    path, metrics, log = launch / "config.yaml", launch / "metrics.jsonl", launch / "train.log"
+    path, log = launch / "config.yaml", launch / "train.log"
     atomic_write(path, OmegaConf.to_yaml(config))
-    cpu = config.trainer.device == "cpu"
-    env = environment(folder, cpu=cpu, threads=config.cobalt.threads, metrics=metrics)
-    watch = _Watch(metrics, plan, progress)
+    watch = _Watch(launch / METRICS, folder / entry.PLAN, progress)
+    env = environment(
+        folder,
+        cpu=config.trainer.device == "cpu",
+        threads=config.cobalt.threads,
+        metrics=launch / METRICS,
+    )
     with log.open("wb") as sink:
         status = run_entry([str(path), *(["--check"] if dry_run else [])], env, sink, watch)
-    failure = folder / entry.FAILURE
     if status != 0:
-        raise _failure(status, failure, log)
-    if dry_run:
-        return TrainResult(output=target, plan=plan.as_dict(), notes=notes)
-    counters = folder / entry.COUNTERS
-    result = _collect(config, target, plan, notes, started, log)
-    return result_with(result, watch.first_step_s, json.loads(counters.read_text()) if counters.exists() else {})
-
-
-def result_with(result: TrainResult, first_step_s: float | None, evaluator: dict[str, Any]) -> TrainResult:
-    from dataclasses import replace
-
-    return replace(result, first_step_s=first_step_s, evaluator=evaluator)
-
-
-def _collect(
-    config: Any, target: Path, plan: Plan, notes: list[str], started: float, log: Path | None
-) -> TrainResult:
-    """Check that every step was made, export the model, write ``metrics.jsonl`` and ``result.json``."""
-    checkpoints = Path(config.trainer.default_local_dir)
-    metrics = outcome.read_metrics(
-        folder / "metrics.jsonl"
-        for folder in outcome.launch_folders(target)
-        if (folder / "metrics.jsonl").exists()
+        raise _failure(status, folder / entry.FAILURE, log)
+    assert watch.plan is not None
+    result = TrainResult(
+        output=target,
+        plan=watch.plan["plan"],
+        notes=watch.plan["notes"],
+        log=None if dry_run else log,
+        first_step_s=watch.first_step_s,
     )
+    if dry_run:
+        return result
+    counters = folder / entry.COUNTERS
+    if counters.exists():
+        result = replace(result, evaluator=json.loads(counters.read_text()))
+    return _collect(OmegaConf.load(path), result, started)
+
+
+def _collect(config: Any, result: TrainResult, started: float) -> TrainResult:
+    """Check that every step was made, export the model, write ``metrics.jsonl`` and ``result.json``."""
+    checkpoints, steps = Path(config.trainer.default_local_dir), int(result.plan["steps"])
+    files = [folder / METRICS for folder in outcome.launch_folders(result.output)]
+    metrics = outcome.read_metrics(path for path in files if path.exists())
     metrics = [step for step in metrics if step["step"] > 0]
     done = outcome.checkpoint_step(checkpoints)
-    missing = sorted(set(range(1, plan.steps + 1)) - {step["step"] for step in metrics})
-    if done < plan.steps or missing:
+    missing = sorted(set(range(1, steps + 1)) - {step["step"] for step in metrics})
+    if done < steps or missing:
+        assert result.log is not None
         raise InfraError(
-            f"the training ended after step {done} of {plan.steps}"
+            f"the training ended after step {done} of {steps}"
             + (f", without metrics of steps {missing[:10]}" if missing else "")
-            + (f"; the log ends:\n{_tail(log)}" if log is not None else "")
+            + f"; the log ({result.log}) ends:\n{_tail(result.log)}"
         )
     checkpoint = checkpoints / f"global_step_{done}"
     fp32 = config.actor_rollout_ref.actor.fsdp_config.model_dtype in ("fp32", "float32")
-    result = TrainResult(
-        output=target,
-        plan=plan.as_dict(),
+    result = replace(
+        result,
         steps=done,
-        samples=done * plan.contexts_per_step * plan.samples_per_context,
+        samples=done * result.plan["contexts_per_step"] * result.plan["samples_per_context"],
         masked=outcome.masked_samples(metrics),
         wall_s=time.monotonic() - started,
         checkpoint=checkpoint,
-        model=outcome.export_model(checkpoint, target / "model", fp32=fp32),
-        log=log,
+        model=outcome.export_model(checkpoint, result.output / "model", fp32=fp32),
         metrics=metrics,
-        notes=notes,
     )
-    atomic_write(target / "metrics.jsonl", "".join(json.dumps(step) + "\n" for step in metrics))
-    atomic_write(target / "result.json", json.dumps(result.as_dict(), indent=2) + "\n")
+    atomic_write(result.output / METRICS, "".join(json.dumps(step) + "\n" for step in metrics))
+    atomic_write(result.output / "result.json", json.dumps(result.as_dict(), indent=2) + "\n")
     return result
 
 
 class _Watch:
-    """Reads the metrics as they are written and reports every new step."""
+    """Reads what the training process writes: first its plan, which is printed, then every step."""
 
-    def __init__(self, metrics: Path, plan: Plan, progress: Progress | None) -> None:
-        self.metrics, self.plan, self.progress = metrics, plan, progress
-        self.started, self.seen, self.first_step_s = time.monotonic(), 0, None
+    def __init__(self, metrics: Path, plan: Path, progress: Progress | None) -> None:
+        self.metrics, self.plan_file, self.progress = metrics, plan, progress
+        self.started, self.seen = time.monotonic(), 0
+        self.plan: dict[str, Any] | None = None
         self.first_step_s: float | None = None
 
     def __call__(self) -> None:
-        if not self.metrics.exists():
+        if self.plan is None and self.plan_file.exists():
+            self.plan = json.loads(self.plan_file.read_text())
+            print("\n".join(f"  {line}" for line in (*self.plan["lines"], *self.plan["notes"])), flush=True)
+        if self.plan is None or not self.metrics.exists():
             return
         lines = self.metrics.read_bytes().split(b"\n")[:-1]
         for line in lines[self.seen :]:
             record = json.loads(line)
             if record["step"] > 0:
-                self._report(record["step"], record["data"])
+                self._report(record["step"], self.plan["plan"]["steps"], record["data"])
         self.seen = len(lines)
 
-    def _report(self, step: int, data: dict[str, Any]) -> None:
+    def _report(self, step: int, steps: int, data: dict[str, Any]) -> None:
         if self.first_step_s is None:
             self.first_step_s = time.monotonic() - self.started
         if self.progress is not None:
             self.progress.advance(
                 "training",
                 step,
-                self.plan.steps,
+                steps,
                 reward=round(data.get("reward/shaped", 0.0), 3),
                 pass_rate=round(data.get("reward/pass_rate", 0.0), 3),
                 masked=round(data.get("reward/masked", 0.0)),

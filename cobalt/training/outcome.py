@@ -13,6 +13,7 @@ from typing import Any
 from cobalt.errors import InfraError, InputError
 from cobalt.files import atomic_write
 
+METRICS = "metrics.jsonl"
 LATEST = "latest_checkpointed_iteration.txt"
 
 
