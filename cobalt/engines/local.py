@@ -229,10 +229,13 @@ def _load(model_path: str, device: str) -> tuple[Any, Any]:
     """Model and tokenizer; a folder that holds none is the user's mistake, said in one line."""
     import torch
     from transformers import AutoModelForCausalLM, AutoTokenizer
+    from transformers.utils import logging
 
     if device == "auto":
         device = "cuda" if torch.cuda.is_available() else "cpu"
     dtype = torch.float32 if device == "cpu" else torch.bfloat16
+    bars = logging.is_progress_bar_enabled()
+    logging.disable_progress_bar()
     try:
         tokenizer = AutoTokenizer.from_pretrained(model_path)
         model = AutoModelForCausalLM.from_pretrained(model_path, dtype=dtype).to(device)
@@ -241,6 +244,9 @@ def _load(model_path: str, device: str) -> tuple[Any, Any]:
         raise InputError(
             f"--model_name {model_path}: no model could be loaded from there ({reason})"
         ) from error
+    finally:
+        if bars:
+            logging.enable_progress_bar()
     if not tokenizer.chat_template:
         raise InputError(f"--model_name {model_path}: the tokenizer has no chat template")
     return model, tokenizer
