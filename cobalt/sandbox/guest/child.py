@@ -137,7 +137,10 @@ def run(code: CodeType | None, source: bytes, name: str, fn: str | None) -> NoRe
             status = 1
     except BaseException as error:
         status = _INTERRUPTED if isinstance(error, KeyboardInterrupt) else 1
-        _report(error.with_traceback(error.__traceback__ and error.__traceback__.tb_next))
+        trace = error.__traceback__
+        while trace is not None and trace.tb_frame.f_code.co_filename == __file__:
+            trace = trace.tb_next
+        _report(error.with_traceback(trace))
     _finish(main, status, result)
 
 

@@ -1,0 +1,260 @@
+"""The local evaluator on real workers: statuses, limits, counters, sharing, function tasks."""
+
+import asyncio
+import time
+
+import pytest
+
+from cobalt.evaluator import LocalEvaluator, connect
+from cobalt.evaluator.feedback import first_failure
+from cobalt.sandbox.policy import Limits
+
+SUM = "print(sum(map(int, input().split())))"
+TESTS = {"inputs": ["1 2\n", "3 4\n", "5 6\n"], "outputs": ["3", "8", "11\n"]}
+
+
+@pytest.fixture(scope="module")
+def evaluator():
+    with LocalEvaluator(2) as local:
+        yield local
+
+
+@pytest.fixture(scope="module")
+def tight():
+    """Small limits, so that tests of them are quick."""
+    limits = Limits(cpu_s=0.3, wall_s=1.0, suite_s=1.0, memory_bytes=128 << 20, output_bytes=1 << 20)
+    with LocalEvaluator(2, limits=limits) as local:
+        yield local
+
+
+def statuses(result):
+    return [test["status"] for test in result["per_test"]]
+
+
+def one(evaluator, code, value="", expected=""):
+    result = evaluator.evaluate(code, {"inputs": [value], "outputs": [expected]})
+    assert len(result["passing"]) == len(result["feedback"]) == len(result["per_test"]) == 1
+    assert result["passing"] == [statuses(result) == ["passed"]]
+    return result
+
+
+def test_one_entry_per_test_and_no_early_stop(evaluator):
+    result = evaluator.evaluate(SUM, TESTS)
+    assert result["passing"] == [True, False, True]
+    assert statuses(result) == ["passed", "wrong_answer", "passed"]
+    assert result["status"] == "ok"
+    assert result["suite_limit"] is False
+    assert all(
+        test["returncode"] == 0 and 0 < test["cpu_s"] <= test["wall_s"] + 0.1 for test in result["per_test"]
+    )
+    assert first_failure(result) == "Input:\n3 4\nProgram's Output:\n7\nExpected Output:\n8"
+
+
+def test_passed_tests_carry_feedback_too(evaluator):
+    assert (
+        evaluator.evaluate(SUM, TESTS)["feedback"][0]
+        == "Input:\n1 2\nProgram's Output:\n3\nExpected Output:\n3"
+    )
+
+
+def test_a_runtime_error_shows_the_traceback(evaluator):
+    result = one(evaluator, "print('before')\nx = int(input())", "abc\n", "1")
+    assert statuses(result) == ["runtime_error"]
+    assert result["feedback"][0] == (
+        "Input:\nabc\nProgram's Output:\nbefore\nStderr:\nTraceback (most recent call last):\n"
+        '  File "solution.py", line 2, in <module>\n    x = int(input())\n        ^^^^^^^^^^^^\n'
+        "ValueError: invalid literal for int() with base 10: 'abc'"
+    )
+
+
+def test_a_program_that_does_not_compile(evaluator):
+    result = evaluator.evaluate("def f(:\n", TESTS)
+    assert result["status"] == "compile_error"
+    assert statuses(result) == ["runtime_error"] * 3
+    assert "SyntaxError" in result["feedback"][0]
+
+
+def test_no_code(evaluator):
+    result = evaluator.evaluate(None, TESTS)
+    assert result["status"] == "no_code"
+    assert result["passing"] == [False] * 3
+    assert len(result["per_test"]) == 3
+    assert first_failure(result) is not None
+
+
+def test_an_empty_program_is_a_program(evaluator):
+    assert evaluator.evaluate("", TESTS)["status"] == "ok"
+    assert one(evaluator, "", "", "")["passing"] == [True]
+
+
+def test_no_tests_at_all(evaluator):
+    result = evaluator.evaluate(SUM, {"inputs": [], "outputs": []})
+    assert (result["passing"], result["feedback"], result["status"]) == ([], [], "ok")
+
+
+def test_too_much_cpu_time(tight):
+    result = one(tight, "while True: pass", "7")
+    assert statuses(result) == ["time_limit"]
+    assert result["feedback"] == ["Input:\n7\nTimeoutError: Program timed out after 0.3 seconds."]
+    assert result["per_test"][0]["returncode"] is None
+
+
+def test_too_much_waiting(tight):
+    result = one(tight, "import time\ntime.sleep(20)")
+    assert statuses(result) == ["time_limit"]
+    assert "after 1 seconds" in result["feedback"][0]
+
+
+@pytest.mark.parametrize("code", ["x = bytearray(1 << 30)", "x = []\nwhile True: x.append(bytes(1 << 16))"])
+def test_too_much_memory(tight, code):
+    result = one(tight, code)
+    assert statuses(result) == ["memory_limit"]
+    assert "MemoryError" in result["feedback"][0]
+
+
+@pytest.mark.parametrize("stream", ["stdout", "stderr"])
+def test_too_much_output(tight, stream):
+    result = one(tight, f"import sys\nwhile True: sys.{stream}.write('x' * 10000)")
+    assert statuses(result) == ["output_limit"]
+    assert "more than 1 MiB of output" in result["feedback"][0]
+
+
+def test_an_expected_output_beyond_the_limit_is_allowed_for(tight):
+    assert one(tight, "print('x' * 3_000_000)", "", "x" * 3_000_000)["passing"] == [True]
+
+
+def test_the_suite_limit_keeps_finished_tests(tight):
+    code = "import time\nwhile time.process_time() < 0.2: pass\nprint(1)"
+    result = tight.evaluate(code, {"inputs": [str(n) for n in range(12)], "outputs": ["1"] * 12})
+    assert result["suite_limit"] is True
+    assert 3 <= sum(result["passing"]) <= 6
+    done = sum(result["passing"])
+    assert statuses(result) == ["passed"] * done + ["time_limit"] * (12 - done)
+    assert result["feedback"][-1] == "TimeoutError: Tests timed out after 1 seconds."
+    assert result["status"] == "ok"
+
+
+def test_odd_sources_are_verdicts(evaluator):
+    for code in ("print(1)\0", "\ud800", "x = '\ud800'", "x" * 20_000_000):
+        result = one(evaluator, code)
+        assert statuses(result) == ["runtime_error"]
+        assert result["status"] == "compile_error"
+
+
+def test_surrogates_in_tests_are_judged(evaluator):
+    assert one(evaluator, "print(input())", "\ud800\n", "\ud800")["passing"] == [True]
+    assert one(evaluator, "print(len(input()))", "\ud800\n", "x")["passing"] == [False]
+
+
+def test_output_that_is_not_utf8_is_a_wrong_answer(evaluator):
+    result = one(evaluator, "import sys\nsys.stdout.buffer.write(b'\\xff')", "", "x")
+    assert statuses(result) == ["wrong_answer"]
+    assert "\ufffd" in result["feedback"][0]
+
+
+def test_shared_verdicts_and_counters():
+    with LocalEvaluator(2) as local:
+        results = list(local.evaluate_many([(SUM, TESTS)] * 10))
+        assert [result["shared"] for result in results].count(False) == 1
+        assert {tuple(result["passing"]) for result in results} == {(True, False, True)}
+        assert local.counters["tests"] == 3
+        assert local.counters["shared"] == 9
+        assert local.counters["infra_errors"] == 0
+        assert local.counters["cpu_s"] > 0
+    with LocalEvaluator(2, shared_verdicts=False) as local:
+        assert not any(result["shared"] for result in local.evaluate_many([(SUM, TESTS)] * 4))
+        assert local.counters["tests"] == 12
+
+
+def test_many_programs_in_order_read_only_a_little_ahead(evaluator):
+    read = []
+
+    def programs():
+        for n in range(60):
+            read.append(n)
+            yield f"print({n})", {"inputs": [""], "outputs": [str(n % 10)]}
+
+    results = evaluator.evaluate_many(programs())
+    next(results)
+    assert len(read) <= 20
+    assert [result["passing"][0] for result in results] == [n < 10 for n in range(1, 60)]
+
+
+async def test_the_event_loop_is_never_blocked(evaluator):
+    ticks = 0
+
+    async def tick():
+        nonlocal ticks
+        while True:
+            await asyncio.sleep(0.01)
+            ticks += 1
+
+    ticker = asyncio.create_task(tick())
+    code = "import time\ntime.sleep(0.5)\nprint({})"
+    tests = {"inputs": [""], "outputs": ["1"]}
+    results = await asyncio.gather(*(evaluator.aevaluate(code.format(n), tests) for n in range(3)))
+    ticker.cancel()
+    assert [result["passing"] for result in results] == [[False], [True], [False]]
+    assert ticks > 20
+
+
+async def test_a_cancelled_call_leaves_the_evaluator_sound(evaluator):
+    with pytest.raises(TimeoutError):
+        await asyncio.wait_for(evaluator.aevaluate("import time\ntime.sleep(1)  # slow", TESTS), 0.1)
+    assert (await evaluator.aevaluate("print(3)", TESTS))["passing"] == [True, False, False]
+
+
+FUNCTIONS = {
+    "plain": "def add(a, b): return a + b",
+    "solution": "class Solution:\n    def add(self, a: int, b: int) -> int: return a + b",
+    "preloaded names": "def add(a: List[int], b) -> Optional[int]: return reduce(lambda x, y: x + y, [a, b])",
+    "noisy": "print('noise')\ndef add(a, b):\n    print('more', end='')\n    return a + b",
+    "guarded": "def add(a, b): return a + b\nif __name__ == '__main__': print(int(input()))",
+}
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_function_tasks(evaluator, name):
+    tests = {"fn_name": "add", "inputs": [[1, 2], [3, 4], [5, 6]], "outputs": [3, [7], 12]}
+    result = evaluator.evaluate(FUNCTIONS[name], tests)
+    assert result["passing"] == [True, True, False]
+    assert result["feedback"][2] == "Input:\n[5, 6]\nProgram's Output:\n11\nExpected Output:\n12"
+
+
+def test_function_values_are_plain_data(evaluator):
+    def judge(body, expected):
+        tests = {"fn_name": "f", "inputs": [[[1, 2]]], "outputs": [expected]}
+        return statuses(evaluator.evaluate(f"def f(x):\n    {body}", tests))
+
+    assert judge("return tuple(x)", [1, 2]) == ["passed"]
+    assert judge("return (x, (x,))", [[1, 2], [[1, 2]]]) == ["passed"]
+    assert judge("return {1: x}", {"1": [1, 2]}) == ["passed"]
+    assert judge("return set(x)", [1, 2]) == ["runtime_error"]
+    assert judge("return 'x'", "x") == ["passed"]
+    assert judge("return None", None) == ["passed"]
+    assert judge("pass", [None]) == ["passed"]
+    assert judge("return float('nan')", 1.0) == ["wrong_answer"]
+    assert judge("return len", 1) == ["runtime_error"]
+    assert judge("raise KeyError(x)", 1) == ["runtime_error"]
+
+
+def test_a_missing_function_is_named(evaluator):
+    result = evaluator.evaluate("x = 1", {"fn_name": "solve", "inputs": [[1]], "outputs": [1]})
+    assert statuses(result) == ["runtime_error"]
+    assert "NameError: name 'solve' is not defined" in result["feedback"][0]
+    assert "cobalt" not in result["feedback"][0]
+
+
+def test_connect_says_what_it_uses(capsys):
+    with connect("local", workers=1) as local:
+        assert local.evaluate(SUM, TESTS)["passing"] == [True, False, True]
+    assert capsys.readouterr().err.startswith("evaluator: in process, 1 workers, isolation ")
+
+
+def test_without_ray_auto_is_local_and_quick(monkeypatch):
+    monkeypatch.delenv("RAY_ADDRESS", raising=False)
+    monkeypatch.setenv("RAY_TMPDIR", "/nonexistent")
+    start = time.monotonic()
+    with connect("auto", workers=1) as local:
+        assert local.name == "local"
+    assert time.monotonic() - start < 10
