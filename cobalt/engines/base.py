@@ -44,7 +44,7 @@ class Completion:
 
     ``finish_reason`` is ``stop`` (end token or stop string), ``length`` (``max_tokens`` or the context's end
     reached) or ``context_overflow`` (the conversation itself does not fit, ``text`` is empty).
-    ``token_ids`` and ``logprobs`` (natural logarithms, one per token) are None where an engine does not give them.
+    ``token_ids`` and ``logprobs`` (natural logarithms, one per token) are None where an engine has none.
     """
 
     text: str
@@ -61,7 +61,7 @@ class ChatEngine(Protocol):
     name: str
 
     async def chat(self, messages: list[Message], sampling: Sampling) -> list[Completion]:
-        """Return ``sampling.n`` completions of the conversation. A fault of the engine raises ``InfraError``."""
+        """``sampling.n`` completions of the conversation. A fault of the engine raises InfraError."""
         ...
 
     async def aclose(self) -> None:

@@ -1,9 +1,9 @@
-"""Decoding many completions of few prompts: the keys and values of a prompt are kept once, not once per row.
+"""Decoding many completions of few prompts: a prompt's keys and values are kept once, not once per row.
 
-transformers repeats a prompt's cache for every completion, repeats it again for every query head of a group, and
-copies all of it at every token. On a CPU that copying is most of the time. Here a layer's cache is the prompts'
-part [prompts, heads, width, dim] and the rows' own part [rows, heads, steps, dim]; attention over both is one
-softmax. Plugged in through transformers' registries for attention functions and masks.
+transformers repeats a prompt's cache for every completion, repeats it again for every query head of a
+group, and copies all of it at every token. On a CPU that copying is most of the time. Here a layer's cache
+is the prompts' part [prompts, heads, width, dim] and the rows' own part [rows, heads, steps, dim]; attention
+over both is one softmax. Plugged in through transformers' registries for attention functions and masks.
 """
 
 from __future__ import annotations
@@ -17,7 +17,9 @@ from transformers.integrations.sdpa_attention import sdpa_attention_forward
 from transformers.masking_utils import sdpa_mask
 
 ATTENTION = "cobalt_shared_prefix"
-_KNOWN_TYPES = frozenset({"llama", "qwen2", "qwen3"})  # plain causal attention, scores scaled and nothing else
+_KNOWN_TYPES = frozenset(
+    {"llama", "qwen2", "qwen3"}
+)  # plain causal attention, scores scaled and nothing else
 
 
 class _RowsLayer(DynamicLayer):
@@ -93,7 +95,7 @@ def shared_prefix_attention(
 ) -> tuple[torch.Tensor, None]:
     """Attention of one new token per row over its prompt and its own tokens.
 
-    ``query`` [rows, query heads, 1, dim], ``key`` and ``value`` [rows, heads, steps, dim]: the rows' own part.
+    ``query`` [rows, query heads, 1, dim], ``key`` and ``value`` [rows, heads, steps, dim]: the rows' own.
     Returns [rows, 1, query heads, dim].
     """
     if shared_prefix is None:

@@ -1,4 +1,4 @@
-"""Batched sampling from a transformers causal language model: one prefill per prompt, one random stream per row."""
+"""Batched sampling from a causal language model: one prefill per prompt, one random stream per row."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ _GOLDEN = 0x9E3779B97F4A7C15
 class SampledRow:
     """One sampled completion.
 
-    ``token_ids`` [tokens] ends with the stop token if ``finish_reason`` is ``stop``. ``logprobs`` [tokens] are
-    natural logarithms under the distribution at the sampling temperature (temperature 1 for greedy rows),
+    ``token_ids`` [tokens] ends with the stop token if ``finish_reason`` is ``stop``. ``logprobs`` [tokens]
+    are natural logarithms under the distribution at the sampling temperature (temperature 1 for greedy rows),
     before nucleus truncation: what a trainer computes for the same tokens.
     """
 
@@ -40,7 +40,7 @@ def splitmix64(value: int) -> int:
 
 
 def row_seed(seed: int, index: int) -> int:
-    """Seed of completion ``index`` of a request with ``seed``: independent of how many completions there are."""
+    """Seed of completion ``index`` of a request with ``seed``, however many completions there are."""
     return splitmix64(splitmix64(seed & _MASK) ^ index)
 
 
@@ -58,7 +58,7 @@ def uniforms(seeds: np.ndarray, step: int) -> np.ndarray:
 
 
 def draw(logprobs: torch.Tensor, uniform: torch.Tensor, top_p: float) -> torch.Tensor:
-    """Inverse-CDF sample of every row. ``logprobs`` [rows, vocabulary], ``uniform`` [rows] -> token ids [rows].
+    """Inverse-CDF sample of every row: ``logprobs`` [rows, vocabulary], ``uniform`` [rows] -> ids [rows].
 
     ``top_p`` < 1 keeps the smallest set of most probable tokens whose mass reaches it.
     """
@@ -73,7 +73,9 @@ def draw(logprobs: torch.Tensor, uniform: torch.Tensor, top_p: float) -> torch.T
     target = uniform.unsqueeze(-1) * cumulative[:, -1:]
     # "right" steps over tokens without mass; the clamp guards the last one against rounding in the product
     found = torch.searchsorted(cumulative, target, right=True).squeeze(-1)
-    last = (weights > 0).long().mul(torch.arange(1, weights.shape[-1] + 1, device=weights.device)).amax(-1) - 1
+    last = (weights > 0).long().mul(torch.arange(1, weights.shape[-1] + 1, device=weights.device)).amax(
+        -1
+    ) - 1
     return torch.minimum(found, last)
 
 
@@ -81,9 +83,9 @@ class BatchSampler:
     """Samples many prompts at once; the result of a row depends on its prompt and seed only.
 
     (Up to floating-point rounding: a matrix product over another batch may differ in the last bits.)
-    Not thread-safe. ``max_context`` counts prompt and completion tokens; ``max_rows`` bounds the rows that are
-    sampled together. Models with plain causal attention share one cache per prompt (cobalt.engines.prefix);
-    for that their attention implementation is set, with the same results as before.
+    Not thread-safe. ``max_context`` counts prompt and completion tokens; ``max_rows`` bounds the rows that
+    are sampled together. Models with plain causal attention share one cache per prompt
+    (cobalt.engines.prefix); for that their attention implementation is set, with the same results as before.
     """
 
     def __init__(self, model: Any, tokenizer: Any, max_context: int, *, max_rows: int = 256) -> None:
@@ -140,9 +142,7 @@ class BatchSampler:
                 for i in chosen
                 for j in range(n)
             ]
-            self._sample(
-                [prompts[i] for i in chosen], live, temperature, top_p, frozenset(stop_ids), finish
-            )
+            self._sample([prompts[i] for i in chosen], live, temperature, top_p, frozenset(stop_ids), finish)
         return rows
 
     @torch.inference_mode()
@@ -248,7 +248,12 @@ class _State:
 
 
 def _forward(
-    model: Any, ids: torch.Tensor, mask: torch.Tensor | None, positions: torch.Tensor, cache: Any, **kwargs: Any
+    model: Any,
+    ids: torch.Tensor,
+    mask: torch.Tensor | None,
+    positions: torch.Tensor,
+    cache: Any,
+    **kwargs: Any,
 ) -> torch.Tensor:
     """Logits of the last position, [rows, vocabulary]."""
     out = model(

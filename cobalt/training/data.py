@@ -58,7 +58,9 @@ def _check_row(row: dict[str, Any], where: str, validation: bool) -> None:
     if not isinstance(prompt, list) or not prompt:
         raise InputError(f"{where}: field 'prompt' must be a list of messages")
     for message in prompt:
-        if not isinstance(message, dict) or not all(isinstance(message.get(k), str) for k in ("role", "content")):
+        if not isinstance(message, dict) or not all(
+            isinstance(message.get(k), str) for k in ("role", "content")
+        ):
             raise InputError(f"{where}: field 'prompt' has a message without role or content")
     if prompt[-1]["role"] != "user":
         raise InputError(f"{where}: field 'prompt' must end with a user message, not {prompt[-1]['role']!r}")
@@ -74,7 +76,8 @@ def _check_row(row: dict[str, Any], where: str, validation: bool) -> None:
         raise InputError(f"{where}: {error}") from None
     if found != validation:
         raise InputError(
-            f"{where}: extra_info.split is {extra['split']!r} in a file for {'validation' if validation else 'training'}"
+            f"{where}: extra_info.split is {extra['split']!r} in a file for "
+            f"{'validation' if validation else 'training'}"
         )
     best = extra.get("prev_best_pass_rate")
     if best is not None and not 0.0 <= best <= 1.0:
@@ -90,14 +93,15 @@ def fit_prompts(table: Any, path: Path, tokenizer: Any, limit: int, filtered: Pa
 
     prompts = table.column("prompt").to_pylist()
     texts = [
-        tokenizer.apply_chat_template(prompt, add_generation_prompt=True, tokenize=False) for prompt in prompts
+        tokenizer.apply_chat_template(prompt, add_generation_prompt=True, tokenize=False)
+        for prompt in prompts
     ]
     lengths = [len(ids) for ids in tokenizer(texts, add_special_tokens=False)["input_ids"]]
     kept = [number for number, length in enumerate(lengths) if length <= limit]
     if not kept:
         raise InputError(
-            f"{what} {path}: every one of the {len(lengths)} prompts is longer than data.max_prompt_length={limit} "
-            f"(shortest {min(lengths)} tokens)"
+            f"{what} {path}: every one of the {len(lengths)} prompts is longer than "
+            f"data.max_prompt_length={limit} (shortest {min(lengths)} tokens)"
         )
     if len(kept) < len(lengths):
         filtered.parent.mkdir(parents=True, exist_ok=True)

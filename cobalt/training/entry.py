@@ -1,17 +1,19 @@
 """The process in which verl runs: last checks, then over to verl.
 
 Started by cobalt.training.launch: ``python -m cobalt.training.entry CONFIG [--check]``. It needs seconds of
-imports whatever it does, so what needs a tokenizer or verl itself is checked here and not in the launcher. The
-plan, and whatever goes wrong, is left as JSON in the run folder.
+imports whatever it does, so what needs a tokenizer or verl itself is checked here and not in the launcher.
+The plan, and whatever goes wrong, is left as JSON in the run folder.
 """
 
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import gc
 import importlib
 import json
 import os
+import signal
 import sys
 import threading
 import time
@@ -25,12 +27,14 @@ from cobalt.training.prepare import check_parts, prepare
 from cobalt.training.private import plain_task_runner
 
 FAILURE, COUNTERS, PLAN = "failure.json", "evaluator.json", "plan.json"
+_PR_SET_PDEATHSIG = 1
 _started = time.monotonic()
 
 
 def main(argv: list[str]) -> int:
     """Exit status 0: done (or checked); 1: a fault; 2: input that cannot be used."""
     path, check_only = Path(argv[0]), "--check" in argv[1:]
+    _end_with_launcher()
     try:
         run(path, check_only)
     except BaseException as error:
@@ -130,7 +134,11 @@ def _start_private_ray(config: Any) -> None:
 def _import_verl() -> None:
     """Errors show again, and are reported, when the main thread imports the same."""
     with contextlib.suppress(Exception):
-        for name in ("verl.trainer.main_ppo", "verl.trainer.ppo.v1", "transformers.models.auto.modeling_auto"):
+        for name in (
+            "verl.trainer.main_ppo",
+            "verl.trainer.ppo.v1",
+            "transformers.models.auto.modeling_auto",
+        ):
             importlib.import_module(name)
     _say("verl is imported")
 
@@ -149,9 +157,16 @@ def _refuse_busy_cluster() -> None:
     finally:
         ray.shutdown()
     raise InputError(
-        f"another training is running in the Ray cluster {os.environ['RAY_ADDRESS']}: wait for its end, or unset "
-        "RAY_ADDRESS to start a cluster of your own"
+        f"another training is running in the Ray cluster {os.environ['RAY_ADDRESS']}: wait for its end, or "
+        "unset RAY_ADDRESS to start a cluster of your own"
     )
+
+
+def _end_with_launcher() -> None:
+    """Have the kernel end this process when the launcher is killed, so that no training runs unattended."""
+    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
+    if os.getppid() == 1:
+        sys.exit("the launcher is gone")
 
 
 def _tell(name: str, value: dict[str, Any]) -> None:

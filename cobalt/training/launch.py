@@ -1,10 +1,10 @@
-"""Start one training and wait for it: compose, check everything, print the plan, run verl, collect what it left."""
+"""Start one training and wait for it: compose, check, print the plan, run verl, collect what it left."""
 
 from __future__ import annotations
 
 import json
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -39,19 +39,22 @@ def train(
     reward_profile: str | None = None,
     overrides: Sequence[str] = (),
     progress: Progress | None = None,
+    label: str = "training",
+    say: Callable[[str], None] = print,
     dry_run: bool = False,
 ) -> TrainResult:
     """Train a model with verl and return what came of it.
 
     Args: ``train_file`` and ``val_file`` in Parquet; ``model`` a Hugging Face folder (or name, on GPUs);
-    ``output`` a folder of this training alone: run again with the same arguments, it continues from its last
-    checkpoint. ``scale`` None: ``tiny`` on CPU, ``published`` on GPUs. ``steps`` None: as many as the recipe's
-    epochs have. ``evaluator`` (``auto``, ``local``, ``serve``, a URL) and ``reward_profile`` None: as the
-    configuration says. ``overrides`` in Hydra's syntax win over everything. ``dry_run`` stops after the plan.
+    ``output`` a folder of this training alone: run again with the same arguments, it continues from its
+    last checkpoint. ``scale`` None: ``tiny`` on CPU, ``published`` on GPUs. ``steps`` None: as many as the
+    recipe's epochs have. ``evaluator`` (``auto``, ``local``, ``serve``, a URL) and ``reward_profile`` None:
+    as the configuration says. ``overrides`` in Hydra's syntax win over everything. ``progress`` hears of
+    every step under ``label``, ``say`` gets the plan line by line. ``dry_run`` stops after the plan.
 
     On CPU several trainings with different outputs may run at once; each has a Ray cluster of its own.
-    Raises InputError for input that cannot be used (nothing has been started then), InfraError if the training
-    failed or made fewer steps than asked for.
+    Raises InputError for input that cannot be used (nothing has been trained then), InfraError if the
+    training failed or made fewer steps than asked for.
     """
     started = time.monotonic()
     target = Path(output).resolve()
@@ -81,7 +84,8 @@ def train(
     scoring.reward_profile(config.cobalt.reward_profile)
     with output_lock(target), private_folder() as folder:
         launch = folder if dry_run else outcome.new_launch(target)
-        return _run(config, target, launch, folder, progress, dry_run, started)
+        watch = _Watch(launch / METRICS, folder / entry.PLAN, progress, label, say)
+        return _run(config, target, launch, folder, watch, dry_run, started)
 
 
 def _run(
@@ -89,7 +93,7 @@ def _run(
     target: Path,
     launch: Path,
     folder: Path,
-    progress: Progress | None,
+    watch: _Watch,
     dry_run: bool,
     started: float,
 ) -> TrainResult:
@@ -97,7 +101,6 @@ def _run(
 
     path, log = launch / "config.yaml", launch / "train.log"
     atomic_write(path, OmegaConf.to_yaml(config))
-    watch = _Watch(launch / METRICS, folder / entry.PLAN, progress)
     env = environment(
         folder,
         cpu=config.trainer.device == "cpu",
@@ -157,10 +160,13 @@ def _collect(config: Any, result: TrainResult, started: float) -> TrainResult:
 
 
 class _Watch:
-    """Reads what the training process writes: first its plan, which is printed, then every step."""
+    """Reads what the training process writes: first its plan, then every step."""
 
-    def __init__(self, metrics: Path, plan: Path, progress: Progress | None) -> None:
-        self.metrics, self.plan_file, self.progress = metrics, plan, progress
+    def __init__(
+        self, metrics: Path, plan: Path, progress: Progress | None, label: str, say: Callable[[str], None]
+    ) -> None:
+        self.metrics, self.plan_file = metrics, plan
+        self.progress, self.label, self.say = progress, label, say
         self.started, self.seen = time.monotonic(), 0
         self.plan: dict[str, Any] | None = None
         self.first_step_s: float | None = None
@@ -168,7 +174,8 @@ class _Watch:
     def __call__(self) -> None:
         if self.plan is None and self.plan_file.exists():
             self.plan = json.loads(self.plan_file.read_text())
-            print("\n".join(f"  {line}" for line in (*self.plan["lines"], *self.plan["notes"])), flush=True)
+            for line in (*self.plan["lines"], *self.plan["notes"]):
+                self.say(f"  {line}")
         if self.plan is None or not self.metrics.exists():
             return
         lines = self.metrics.read_bytes().split(b"\n")[:-1]
@@ -183,7 +190,7 @@ class _Watch:
             self.first_step_s = time.monotonic() - self.started
         if self.progress is not None:
             self.progress.advance(
-                "training",
+                self.label,
                 step,
                 steps,
                 reward=round(data.get("reward/shaped", 0.0), 3),
@@ -225,7 +232,9 @@ def main(argv: list[str] | None = None) -> int:
     flags = parser("Train a policy with verl (GRPO). Remaining arguments are Hydra overrides (key=value).")
     flags.add_argument("--train_file", required=True, help="Parquet file with training rows")
     flags.add_argument("--val_file", required=True, help="Parquet file with validation rows")
-    flags.add_argument("--model", required=True, help="Hugging Face folder (on GPUs also a cached model's name)")
+    flags.add_argument(
+        "--model", required=True, help="Hugging Face folder (on GPUs also a cached model's name)"
+    )
     flags.add_argument("-o", "--output", required=True, help="folder of this training; run again to continue")
     flags.add_argument("--recipe", choices=RECIPES, default="multi_turn", help="settings to train with")
     flags.add_argument("--profile", choices=PROFILES, default="gpu", help="hardware settings")
@@ -241,7 +250,9 @@ def main(argv: list[str] | None = None) -> int:
     if args.dry_run:
         print("dry run: everything is in place")
     else:
-        print(f"{result.steps} steps, {result.samples} samples, {result.masked} masked; model: {result.model}")
+        print(
+            f"{result.steps} steps, {result.samples} samples, {result.masked} masked; model: {result.model}"
+        )
     return 0
 
 

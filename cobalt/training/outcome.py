@@ -21,10 +21,10 @@ LATEST = "latest_checkpointed_iteration.txt"
 class TrainResult:
     """A finished training (or, after a dry run, only ``plan`` and ``output``).
 
-    ``steps`` done in all, ``samples`` completions drawn, ``masked`` of them without a verdict (not trained on),
-    ``wall_s`` seconds of this launch, ``checkpoint`` verl's folder of the last step, ``model`` the exported
-    Hugging Face folder (fp32 on CPU), ``metrics`` one mapping per step with verl's names and ours, earlier
-    launches included, ``evaluator`` counters of this launch, ``notes`` what was decided for the user.
+    ``steps`` done in all, ``samples`` completions drawn, ``masked`` of them without a verdict (not trained
+    on), ``wall_s`` seconds of this launch, ``checkpoint`` verl's folder of the last step, ``model`` the
+    exported Hugging Face folder (fp32 on CPU), ``metrics`` one mapping per step with verl's names and ours,
+    earlier launches included, ``evaluator`` counters of this launch, ``notes`` what was decided for the user.
     """
 
     output: Path
@@ -77,7 +77,7 @@ def new_launch(output: Path) -> Path:
 
 
 def checkpoint_step(checkpoints: Path) -> int:
-    """Step of the latest complete checkpoint, 0 if there is none. Raises InputError if the record is damaged."""
+    """Step of the latest complete checkpoint, 0 for none. Raises InputError if the record is damaged."""
     try:
         text = (checkpoints / LATEST).read_text()
     except FileNotFoundError:
@@ -87,7 +87,9 @@ def checkpoint_step(checkpoints: Path) -> int:
     except ValueError:
         raise InputError(f"{checkpoints / LATEST}: expected a step number, found {text[:40]!r}") from None
     if not (checkpoints / f"global_step_{step}" / "actor").is_dir():
-        raise InputError(f"{checkpoints}: the checkpoint of step {step} is gone; delete {LATEST} to start again")
+        raise InputError(
+            f"{checkpoints}: the checkpoint of step {step} is gone; delete {LATEST} to start again"
+        )
     return step
 
 

@@ -36,8 +36,8 @@ class Plan:
             f"{self.samples_per_context} completions, {self.optimizer_steps} optimiser steps",
             f"data: {self.contexts} contexts ({self.overlong} overlong left out), {self.epochs:.1f} epochs, "
             f"{self.validation_rows} validation rows",
-            f"tokens: prompts of {self.mean_prompt_tokens:.0f} on average, {self.longest_prompt_tokens} at most; "
-            f"in all {self.prompt_tokens:,} of prompts, at most {self.response_tokens_at_most:,} of responses",
+            f"tokens: {self.mean_prompt_tokens:.0f} per prompt, {self.longest_prompt_tokens} at most; in all "
+            f"{self.prompt_tokens:,} of prompts and at most {self.response_tokens_at_most:,} of responses",
             f"samples: {self.samples:,}",
         ]
 
@@ -56,9 +56,13 @@ def make_plan(config: Any, train: DataCheck, validation: DataCheck, steps: int |
     mini, micro = int(actor.ppo_mini_batch_size), int(actor.ppo_micro_batch_size_per_gpu)
     devices = int(config.trainer.n_gpus_per_node) * int(config.trainer.nnodes)
     if n < 2:
-        raise InputError(f"actor_rollout_ref.rollout.n={n}: a group needs at least 2 completions for its baseline")
+        raise InputError(
+            f"actor_rollout_ref.rollout.n={n}: a group needs at least 2 completions for its baseline"
+        )
     if batch % mini:
-        raise InputError(f"data.train_batch_size={batch} is not a multiple of actor.ppo_mini_batch_size={mini}")
+        raise InputError(
+            f"data.train_batch_size={batch} is not a multiple of actor.ppo_mini_batch_size={mini}"
+        )
     if mini * n % devices:
         raise InputError(
             f"actor.ppo_mini_batch_size x rollout.n = {mini * n} is not a multiple of the {devices} devices"
@@ -70,11 +74,14 @@ def make_plan(config: Any, train: DataCheck, validation: DataCheck, steps: int |
         )
     parallel = int(rollout.tensor_model_parallel_size)
     if devices % parallel:
-        raise InputError(f"{devices} devices are not a multiple of rollout.tensor_model_parallel_size={parallel}")
+        raise InputError(
+            f"{devices} devices are not a multiple of rollout.tensor_model_parallel_size={parallel}"
+        )
     per_epoch = train.rows // batch
     if per_epoch == 0:
         raise InputError(
-            f"{train.path}: {train.rows} rows that fit are less than one batch (data.train_batch_size={batch})"
+            f"{train.path}: {train.rows} rows that fit are less than one batch "
+            f"(data.train_batch_size={batch})"
         )
     total = steps if steps is not None else per_epoch * int(config.trainer.total_epochs)
     if total < 1:

@@ -1,4 +1,4 @@
-"""Checks that need a tokenizer, an evaluator or verl itself; made in the training process, before it trains."""
+"""Checks that need a tokenizer, an evaluator or verl itself: made in the training process."""
 
 from __future__ import annotations
 
@@ -36,6 +36,10 @@ def prepare(config: Any) -> tuple[Plan, list[str]]:
         table = check_file(path, what=what, validation=validation)
         checks[key] = fit_prompts(table, path, tokenizer, int(data.max_prompt_length), filtered, what)
     token_counter(settings.token_counter, tokenizer)
+    actor = config.actor_rollout_ref.actor
+    devices = int(config.trainer.n_gpus_per_node) * int(config.trainer.nnodes)
+    mini = int(actor.ppo_mini_batch_size) * int(config.actor_rollout_ref.rollout.n) // devices
+    actor.ppo_micro_batch_size_per_gpu = min(int(actor.ppo_micro_batch_size_per_gpu), max(1, mini))
     done = outcome.checkpoint_step(Path(config.trainer.default_local_dir))
     steps = config.trainer.total_training_steps
     plan = make_plan(config, checks["train_files"], checks["val_files"], steps, done)
@@ -68,12 +72,13 @@ def check_parts(config: Any) -> None:
 
     Raises InputError where the configuration replaces one of them or verl refuses it.
     """
-    import verl
     from verl.trainer.ppo.reward import resolve_reward_manager_cls
     from verl.trainer.ppo.utils import need_critic, need_reference_policy
     from verl.utils.config import validate_config
     from verl.utils.import_utils import import_external_libs, load_extern_type
     from verl.workers.rollout.base import get_rollout_class
+
+    import verl
 
     if Path(verl.__file__).resolve().parent != verl_folder():
         raise InputError(f"'import verl' gave {verl.__file__}, not the installed library")

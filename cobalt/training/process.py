@@ -20,6 +20,7 @@ import cobalt
 from cobalt.errors import InputError
 
 MARK = "COBALT_RUN_DIR"  # in the environment of every process of a training, with a value of its own
+_PREFIX, _OWNER = "cobalt-", "launcher"
 _GRACE_S = 10.0
 
 
@@ -43,14 +44,23 @@ def output_lock(output: Path) -> Iterator[None]:
 def private_folder() -> Iterator[Path]:
     """A folder under the system's temporary directory for sockets, weights and caches; removed at the end.
 
-    The name is short because Ray makes socket paths of it, which may have 107 characters.
+    The name is short because Ray makes socket paths of it, which may have 107 characters. Folders of
+    launchers that were killed are removed too, together with processes that they left.
     """
-    folder = Path(tempfile.mkdtemp(prefix="cb"))
+    for old in Path(tempfile.gettempdir()).glob(f"{_PREFIX}*/{_OWNER}"):
+        if old.stat().st_uid == os.getuid() and not Path(f"/proc/{old.read_text() or 0}").exists():
+            _remove(old.parent)
+    folder = Path(tempfile.mkdtemp(prefix=_PREFIX))
+    (folder / _OWNER).write_text(str(os.getpid()))
     try:
         yield folder
     finally:
-        _end_leftovers(folder)
-        shutil.rmtree(folder, ignore_errors=True)
+        _remove(folder)
+
+
+def _remove(folder: Path) -> None:
+    _end_leftovers(folder)
+    shutil.rmtree(folder, ignore_errors=True)
 
 
 def environment(folder: Path, *, cpu: bool, threads: int | None, metrics: Path) -> dict[str, str]:
@@ -61,7 +71,10 @@ def environment(folder: Path, *, cpu: bool, threads: int | None, metrics: Path) 
             MARK: str(folder),
             "VERL_FILE_LOGGER_PATH": str(metrics),
             "PYTHONPATH": os.pathsep.join(
-                [str(Path(cobalt.__file__).resolve().parent.parent), *filter(None, [env.get("PYTHONPATH")])]
+                [
+                    str(Path(cobalt.__file__).resolve().parent.parent),
+                    *filter(None, [env.get("PYTHONPATH")]),
+                ]
             ),
             "PYTHONUNBUFFERED": "1",
             "RAY_USAGE_STATS_ENABLED": "0",
@@ -96,9 +109,7 @@ def environment(folder: Path, *, cpu: bool, threads: int | None, metrics: Path) 
     return env
 
 
-def run_entry(
-    arguments: list[str], env: dict[str, str], log: IO[bytes], tick: Callable[[], None]
-) -> int:
+def run_entry(arguments: list[str], env: dict[str, str], log: IO[bytes], tick: Callable[[], None]) -> int:
     """Run ``cobalt.training.entry`` to its end and return its status; ``tick`` is called five times a second.
 
     An exception in this process (Ctrl-C too) ends the training first.

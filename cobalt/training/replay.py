@@ -1,4 +1,4 @@
-"""What stands between rollout and update: failed rollouts stop the run, samples without a verdict leave the batch."""
+"""Between rollout and update: failed rollouts stop the run, samples without a verdict leave the batch."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ class LoudReplayBuffer(ReplayBuffer):
         if lost > math.floor(self.max_masked_share * expected):
             raise InfraError(
                 f"step {global_steps}: {lost} of {expected} samples have no verdict, more than the share of "
-                f"{self.max_masked_share:g} that is allowed (cobalt.max_masked_share); is the evaluator healthy?"
+                f"{self.max_masked_share:g} that is allowed (cobalt.max_masked_share); is the evaluator well?"
             )
         return batch, metrics
 

@@ -36,7 +36,7 @@ class Score:
 
 
 def is_validation(extra_info: Mapping[str, Any]) -> bool:
-    """Whether a row is for validation: told by ``extra_info.split``. Raises InputError for an unknown split."""
+    """Whether a row is for validation, by ``extra_info.split``. Raises InputError for an unknown split."""
     split = extra_info.get("split")
     if split in VALIDATION_SPLITS:
         return True
@@ -72,7 +72,12 @@ class Scorer:
         self.count_tokens, self.retries = count_tokens, retries
 
     async def score(
-        self, completion: str, tests: str | Mapping[str, Any], *, best: float = 0.0, validation: bool = False
+        self,
+        completion: str,
+        tests: str | Mapping[str, Any],
+        *,
+        best: float = 0.0,
+        validation: bool = False,
     ) -> Score:
         """Score one completion.
 
@@ -155,8 +160,8 @@ class Scorer:
 def batch_metrics(infos: list[dict[str, float]]) -> dict[str, float]:
     """Metrics of one training batch, ``reward/...``: means over the samples that have a verdict.
 
-    ``reward/infra_errors`` counts faults of the evaluator, healed ones included. ``reward/evaluator_s`` is the
-    mean time that a sample waited for its verdict.
+    ``reward/infra_errors`` counts faults of the evaluator, healed ones included. ``reward/evaluator_s`` is
+    the mean time that a sample waited for its verdict.
     """
     judged = [info for info in infos if not info["masked"]]
     names = [name for name in (judged[0] if judged else {}) if name not in ("masked", "infra_errors")]
@@ -173,7 +178,7 @@ _open: list[Any] = []  # evaluators of this process, to be closed and counted at
 
 
 def close_evaluators() -> dict[str, Any]:
-    """Close the evaluators that ``make_scorer`` opened in this process; returns their counters and isolation."""
+    """Close the evaluators that ``make_scorer`` opened here; returns their counters and isolation."""
     counters: dict[str, Any] = {}
     while _open:
         evaluator = _open.pop()

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import importlib.util
 import os
+import threading
 from collections.abc import Mapping, Sequence
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 import cobalt
-from cobalt.errors import InfraError, InputError
+from cobalt.errors import InputError
 from cobalt.training.private import check_version
 
 CONFIG_DIR = Path(cobalt.__file__).resolve().parent.parent / "verl" / "config"
@@ -18,6 +19,7 @@ RECIPES = ("multi_turn", "single_turn")
 PROFILES = ("cpu", "gpu")
 SCALES = ("published", "tiny")
 # Accepted and silently ignored by verl 0.9.1: a run that sets them would train on another reward.
+_hydra = threading.Lock()  # Hydra keeps the folder it composes from in a global
 IGNORED_SECTIONS = ("reward_model", "custom_reward_function", "sandbox_fusion")
 
 
@@ -31,8 +33,8 @@ def verl_folder() -> Path:
     origin = Path(spec.origin).resolve() if spec is not None and spec.origin else None
     if origin is None or not (origin.parent / "trainer" / "config" / "ppo_trainer.yaml").is_file():
         raise InputError(
-            f"Python finds {origin or 'a folder without __init__.py'} for 'import verl', which is not the library "
-            f"(verl {version('verl')} is installed): a folder named verl with an __init__.py is in the way"
+            f"'import verl' finds {origin or 'a folder without __init__.py'} and not the library (verl "
+            f"{version('verl')} is installed): a folder named verl with an __init__.py is in the way"
         )
     return origin.parent
 
@@ -48,7 +50,6 @@ def compose(
     """
     from hydra import compose as hydra_compose
     from hydra import initialize_config_dir
-    from hydra.core.global_hydra import GlobalHydra
     from hydra.errors import HydraException
 
     for kind, name, known in (
@@ -67,10 +68,8 @@ def compose(
         *(f"{key}={hydra_value(value)}" for key, value in values.items()),
         *overrides,
     ]
-    if GlobalHydra.instance().is_initialized():
-        raise InfraError("Hydra is already in use in this process")
     try:
-        with initialize_config_dir(str(CONFIG_DIR), version_base=None):
+        with _hydra, initialize_config_dir(str(CONFIG_DIR), version_base=None):
             config = hydra_compose(recipe, requests)
     except HydraException as error:
         raise InputError(f"configuration: {' '.join(str(error).split())}") from error

@@ -15,7 +15,7 @@ class CobaltReward(RewardManagerBase):
 
     Runs in verl's reward workers, one coroutine per sample, concurrently with generation. A sample that the
     evaluator gives no verdict on comes back with reward 0 and ``masked`` 1; ``LoudReplayBuffer`` takes it
-    out of the batch before anything is computed from it. Settings: the section ``cobalt`` of the configuration.
+    out of the batch before anything is computed from it. Settings: the configuration's section ``cobalt``.
     """
 
     def __init__(

@@ -24,9 +24,9 @@ SEEDS = [1, 2, 3, 4]
 def model():
     torch.manual_seed(0)
     config = Qwen3Config(
-        vocab_size=VOCABULARY, hidden_size=32, intermediate_size=48, num_hidden_layers=2, num_attention_heads=4,
-        num_key_value_heads=2, head_dim=8, max_position_embeddings=128, tie_word_embeddings=True,
-        initializer_range=0.4, eos_token_id=EOS, pad_token_id=PAD, bos_token_id=None,
+        vocab_size=VOCABULARY, hidden_size=32, intermediate_size=48, num_hidden_layers=2,
+        num_attention_heads=4, num_key_value_heads=2, head_dim=8, max_position_embeddings=128,
+        tie_word_embeddings=True, initializer_range=0.4, eos_token_id=EOS, pad_token_id=PAD, bos_token_id=None,
     )  # fmt: skip
     return Qwen3ForCausalLM(config).eval()
 
@@ -72,7 +72,9 @@ def test_every_row_is_reported_when_it_is_finished(model):
     small = BatchSampler(model, SimpleNamespace(pad_token_id=PAD, eos_token_id=EOS), 16)
     seen = {}
     prompts = [*PROMPTS, [7] * 20]
-    rows = small.generate(prompts, [*SEEDS, 5], n=2, **settings(), on_row=lambda i, row: seen.update({i: row}))
+    rows = small.generate(
+        prompts, [*SEEDS, 5], n=2, **settings(), on_row=lambda i, row: seen.update({i: row})
+    )
     assert [seen[i] for i in range(10)] == rows and rows[8].finish_reason == "context_overflow"
     sizes = [len(row.token_ids) for row in seen.values()]
     assert sizes[2:] == sorted(sizes[2:])  # short ones did not wait for long ones
@@ -141,7 +143,7 @@ def test_uniforms_are_splitmix64_of_seed_and_step():
         assert (uniforms(seeds, step) * 2**53).astype(np.uint64).tolist() == expected
     assert splitmix64(0) == 0xE220A8397B1DCDAF  # first output of the reference implementation, seed 0
     many = uniforms(np.arange(20_000, dtype=np.uint64), 3)
-    assert 0 <= many.min() and many.max() < 1 and abs(many.mean() - 0.5) < 0.01
+    assert many.min() >= 0 and many.max() < 1 and abs(many.mean() - 0.5) < 0.01
 
 
 def test_draw_follows_the_distribution_and_the_nucleus():

@@ -1,9 +1,10 @@
 """The batch path: a whole generation batch in the trainer's process.
 
-verl's own path costs a coroutine, several messages and a queue write per sample, about as much as the sampling
-itself at tiny scale. Here (setting ``rollout.agent.agent_loop_manager_class``) there is one call of the sampler,
-every completion goes to the evaluator the moment it is finished, and all samples enter the queue in one write.
-One prompt, one completion: for multi-turn rollouts unset the setting. An error reaches the trainer and ends the run.
+verl's own path costs a coroutine, several messages and a queue write per sample, about as much as the
+sampling itself at tiny scale. Here (setting ``rollout.agent.agent_loop_manager_class``) there is one call of
+the sampler, every completion goes to the evaluator the moment it is finished, and all samples enter the queue
+in one write. One prompt, one completion: for multi-turn rollouts unset the setting. An error reaches the
+trainer and ends the run.
 """
 
 from __future__ import annotations
@@ -100,7 +101,9 @@ class BatchManager:
         ids: list[list[int]] = self.tokenizer(texts, add_special_tokens=False)["input_ids"]
         longest = max(map(len, ids))
         if longest > self.rollout.prompt_length:
-            raise InfraError(f"a prompt of {longest} tokens passed the filter for {self.rollout.prompt_length}")
+            raise InfraError(
+                f"a prompt of {longest} tokens passed the filter for {self.rollout.prompt_length}"
+            )
         return ids
 
     def _score(self, row: dict[str, Any], sampled: SampledRow) -> Future[Score]:

@@ -14,7 +14,12 @@ from cobalt.engines.prefix import supports
 from cobalt.training.cpu.sharing import pack
 from cobalt.training.private import offload_without_pinning
 
-_NOT_SHARED = ("use_remove_padding", "use_fused_kernels", "distillation_use_topk", "calculate_sum_pi_squared")
+_NOT_SHARED = (
+    "use_remove_padding",
+    "use_fused_kernels",
+    "distillation_use_topk",
+    "calculate_sum_pi_squared",
+)
 
 
 @EngineRegistry.register(model_type="language_model", backend="fsdp2", device="cpu")
@@ -34,7 +39,11 @@ class CpuFSDPEngine(transformer_impl.FSDPEngineWithLMHead):
         if not self._can_share(micro_batch):
             return super().prepare_model_inputs(micro_batch)
         packed = pack(micro_batch["prompts"].unbind(), micro_batch["responses"].unbind(), pad_id=0)
-        inputs = {"input_ids": packed.ids, "attention_mask": packed.mask, "position_ids": packed.positions}
+        inputs = {
+            "input_ids": packed.ids,
+            "attention_mask": packed.mask,
+            "position_ids": packed.positions,
+        }
         return inputs, {"packed": packed}
 
     def prepare_model_outputs(

@@ -1,7 +1,8 @@
 """The CPU platform.
 
 verl imports this module in the middle of ``import verl``, in every process
-(``VERL_USE_EXTERNAL_MODULES=cobalt.training.cpu.platform``), so it stays light. ``VERL_PLATFORM=cpu`` selects it.
+(``VERL_USE_EXTERNAL_MODULES=cobalt.training.cpu.platform``), so it stays light. ``VERL_PLATFORM=cpu`` selects
+it.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A request router for one server, in a module that imports nothing: verl starts a process for it in any case."""
+"""A request router for one server; it imports nothing, as verl starts a process for it in any case."""
 
 from __future__ import annotations
 

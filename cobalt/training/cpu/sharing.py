@@ -1,9 +1,9 @@
 """Completions of one prompt in one sequence: the prompt is computed once for its whole group.
 
-A group of n completions is laid out as ``prompt, completion 1, ..., completion n``. A completion sees the prompt
-and itself, and its positions go on from the prompt's end, so every log-probability and every gradient is the
-same as from n separate sequences; with short completions most of the work is saved. (The idea is known as prefix
-grouping or shared-prefix forward.)
+A group of n completions is laid out as ``prompt, completion 1, ..., completion n``. A completion sees the
+prompt and itself, and its positions go on from the prompt's end, so every log-probability and every gradient
+is the same as from n separate sequences; with short completions most of the work is saved. (The idea is known
+as prefix grouping or shared-prefix forward.)
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ import torch
 class Packed:
     """A batch in the shared layout. G groups, L the longest group, N response tokens in all.
 
-    ``ids``, ``positions`` [G, L]; ``mask`` [G, 1, L, L], True where attention is allowed; ``source`` [N] places
-    (in the flattened [G * L]) whose logits predict the response tokens; ``target`` [N] those tokens; ``place``
-    [N] where a row-by-row layout (all rows' prompt and response tokens one after another) has the predicting
-    tokens. Response tokens are ordered by row, then by time.
+    ``ids``, ``positions`` [G, L]; ``mask`` [G, 1, L, L], True where attention is allowed; ``source`` [N]
+    places (in the flattened [G * L]) whose logits predict the response tokens; ``target`` [N] those tokens;
+    ``place`` [N] where a row-by-row layout (all rows' prompt and response tokens one after another) has the
+    predicting tokens; ``row`` [N] the row of each. Response tokens are ordered by row, then by time.
     """
 
     ids: torch.Tensor
@@ -30,7 +30,7 @@ class Packed:
     source: torch.Tensor
     target: torch.Tensor
     place: torch.Tensor
-    row: torch.Tensor  # [N] row of each response token
+    row: torch.Tensor
 
 
 def pack(prompts: Sequence[torch.Tensor], responses: Sequence[torch.Tensor], pad_id: int) -> Packed:
@@ -59,7 +59,10 @@ def pack(prompts: Sequence[torch.Tensor], responses: Sequence[torch.Tensor], pad
     causal = torch.ones(width, width, dtype=torch.bool).tril()
     same = block[:, :, None] == block[:, None, :]
     mask = causal & (same | (block[:, None, :] == 0))  # padding sees only padding before it, itself included
-    source, place, row_of, offset = [], [], [], 0
+    source: list[int] = []
+    place: list[int] = []
+    row_of: list[int] = []
+    offset = 0
     for row, (base, begin) in enumerate(begins):
         size, prompt_length = len(responses[row]), len(prompts[row])
         source += [base + prompt_length - 1, *range(base + begin, base + begin + size - 1)][:size]
