@@ -57,7 +57,7 @@ class TransformersEngine:
         *,
         max_context: int | None = None,
         window_s: float = 0.02,
-        max_batch: int = 256,
+        max_batch: int = 128,
         threads: int | None = None,
         device: str = "auto",
     ) -> None:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from cobalt.engines.base import ChatEngine
+from cobalt.engines.base import ChatEngine, Completion
 from cobalt.pipeline import Progress, Summary, run_rows
 from cobalt.records import Row, require
 from cobalt.rollouts.doors import carry_out, rollout_flags, sampling_given
@@ -64,20 +64,26 @@ async def single_turn(
 
 @dataclass
 class _Work:
+    """Makes one row. Completions survive a failure of the evaluator: a retry does not pay for them again."""
+
     engine: ChatEngine
     evaluator: Evaluator
     settings: RolloutSettings
     gate: Gate
     meter: Meter
+    made: dict[str | int, list[Completion]] = field(default_factory=dict)
 
     async def __call__(self, row: Row) -> Row:
-        n = self.settings.samples
-        completions = await first_completions(self.engine, self.gate, self.settings, row, n)
-        self.meter.sampled(completions)
-        tests = tests_of(row, "test_cases", f"task {row['id']!r}")
+        key, n = row["id"], self.settings.samples
+        if key not in self.made:
+            self.made[key] = await first_completions(self.engine, self.gate, self.settings, row, n)
+            self.meter.sampled(self.made[key])
+        completions = self.made[key]
+        tests = tests_of(row, "test_cases", f"task {key!r}")
         results = await asyncio.gather(
             *(verdict(self.evaluator, extract_code(completion.text), tests) for completion in completions)
         )
+        del self.made[key]
         return row | {
             "responses": [completion.text for completion in completions],
             "exec_results": results,

@@ -230,6 +230,14 @@ async def test_a_failing_task_is_recorded_and_the_run_goes_on(tmp_path):
     assert not (tmp_path / "out.jsonl.failures.jsonl").exists()
 
 
+async def test_a_faulty_judge_does_not_cost_completions(tmp_path):
+    engine = ScriptedEngine(seeded_reply)
+    settings = RolloutSettings(prompts=TINY, n=2)
+    summary, (row,) = await run(tmp_path, [task(0)], settings, engine, ScriptedJudge(faults=7))
+    assert (summary.failed, len(engine.requests)) == (0, 1) and summary.retried
+    assert {result["status"] for result in row["exec_results"]} == {"ok"}
+
+
 async def test_a_retry_pays_for_unfinished_turns_only(tmp_path):
     failed = []
 
