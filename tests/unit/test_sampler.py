@@ -26,7 +26,8 @@ def model():
     config = Qwen3Config(
         vocab_size=VOCABULARY, hidden_size=32, intermediate_size=48, num_hidden_layers=2,
         num_attention_heads=4, num_key_value_heads=2, head_dim=8, max_position_embeddings=128,
-        tie_word_embeddings=True, initializer_range=0.4, eos_token_id=EOS, pad_token_id=PAD, bos_token_id=None,
+        tie_word_embeddings=True, initializer_range=0.4, eos_token_id=EOS, pad_token_id=PAD,
+        bos_token_id=None,
     )  # fmt: skip
     return Qwen3ForCausalLM(config).eval()
 

@@ -81,7 +81,9 @@ def test_vague_slots_matter_and_are_not_told() -> None:
     for _ in range(200):
         spec, vague, tests = tiny.draw(rng, "train", tiny.N_PUBLIC)
         for slot in tiny.SLOTS:
-            other = replace(spec, **{slot: next(v for v in tiny.values(spec, slot) if v != getattr(spec, slot))})
+            other = replace(
+                spec, **{slot: next(v for v in tiny.values(spec, slot) if v != getattr(spec, slot))}
+            )
             told = tiny.statement(spec, vague) != tiny.statement(other, vague)
             assert told == (slot not in vague)
         for slot in vague:
@@ -114,7 +116,15 @@ def test_write_splits(tmp_path) -> None:
     counts = {split: len(path.read_text().splitlines()) for split, path in paths.items()}
     assert counts == {"train": 5, "dev": 4, "heldout": 3}
     row = json.loads(paths["train"].read_text().splitlines()[0])
-    assert {"id", "instruction", "test_cases", "public_test_cases", "hidden_test_cases", "group", "slots"} <= set(row)
+    assert {
+        "id",
+        "instruction",
+        "test_cases",
+        "public_test_cases",
+        "hidden_test_cases",
+        "group",
+        "slots",
+    } <= set(row)
 
 
 def test_family_hash_is_stable() -> None:
