@@ -21,7 +21,8 @@ _READY_S = 60.0
 def connect(spec: str = "auto", *, workers: int | None = None) -> Evaluator:
     """The evaluator that `spec` names, ready for work; which one is said in one line on stderr.
 
-    `local`: this machine, `workers` programs at once. `serve`: the Ray Serve application `evaluator` of the
+    `local`: this machine, `workers` programs at once, at the best isolation level that works; `local:LEVEL`
+    names one (`namespaces`, `landlock`, or `none`, which is never chosen otherwise). `serve`: the Ray Serve application `evaluator` of the
     cluster at RAY_ADDRESS, of the one this process is connected to, or of the one that runs on this machine.
     A URL: the same application over HTTP. `auto`: `serve` if such an application runs, else `local`.
 
@@ -46,10 +47,10 @@ def connect(spec: str = "auto", *, workers: int | None = None) -> Evaluator:
             return connect("local", workers=workers)
         evaluator = ServeEvaluator(handle)
         evaluator.wait_ready(_READY_S)
-    elif spec == "local":
-        evaluator = LocalEvaluator(workers)
+    elif spec.partition(":")[0] == "local":
+        evaluator = LocalEvaluator(workers, isolation=spec.partition(":")[2] or "auto")
     else:
-        raise InputError(f"--evaluator must be auto, local, serve or a URL, got {spec!r}")
+        raise InputError(f"--evaluator must be auto, local, local:LEVEL, serve or a URL, got {spec!r}")
     print(f"evaluator: {_describe(evaluator)}", file=sys.stderr)
     return evaluator
 

@@ -17,9 +17,9 @@ _lock = threading.Lock()
 _ADVICE = {
     "namespaces": "allow unprivileged user namespaces (sysctl kernel.unprivileged_userns_clone=1, "
     "user.max_user_namespaces>0; in Docker also --security-opt seccomp=unconfined --security-opt "
-    "systempaths=unconfined), or use --isolation landlock",
+    "systempaths=unconfined), or use the level landlock (--evaluator local:landlock)",
     "landlock": "use a kernel of version 5.13 or later with Landlock enabled (lsm=landlock,...), "
-    "or allow unprivileged user namespaces and use --isolation namespaces",
+    "or allow unprivileged user namespaces",
     "none": "check that this interpreter can be started as a child process",
 }
 

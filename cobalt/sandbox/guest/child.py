@@ -111,8 +111,6 @@ def compile_to(fd: int, source: bytes, name: str) -> NoReturn:
 
 def run(code: CodeType | None, source: bytes, name: str, fn: str | None) -> NoReturn:
     """Run the program as the main script, or call its function `fn` with the arguments on stdin, and exit."""
-    for module in [each for each in sys.modules if each.partition(".")[0] == "cobalt"]:
-        del sys.modules[module]
     sys.argv = [name]
     builtins.exit = _sitebuiltins.Quitter("exit", "Ctrl-D (i.e. EOF)")
     builtins.quit = _sitebuiltins.Quitter("quit", "Ctrl-D (i.e. EOF)")

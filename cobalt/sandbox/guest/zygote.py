@@ -51,6 +51,8 @@ def main(control_fd: int, parent_fd: int, level_name: str) -> None:
         control.send(json.dumps({"op": "failed", "why": str(error) or type(error).__name__}).encode())
         sys.exit(1)
     # No collection between a fork and the program's first line: it would touch, and so copy, every page.
+    for name in [each for each in sys.modules if each.partition(".")[0] == "cobalt"]:
+        del sys.modules[name]  # a program that imports one of our names gets its own, or none
     gc.collect()
     gc.disable()
     gc.freeze()
