@@ -18,7 +18,6 @@ if TYPE_CHECKING:
 
 VALIDATION_SPLITS = frozenset({"test", "val", "validation", "dev"})
 TRAINING_SPLITS = frozenset({"train"})
-CANARY = ("print(int(input()) + 1)", {"inputs": ["1\n"], "outputs": ["2\n"]})
 
 
 @dataclass(frozen=True)
@@ -105,8 +104,10 @@ class Scorer:
 
     async def ready(self) -> None:
         """Ask the evaluator for a verdict that is known. Raises InfraError if it is another one, or none."""
+        from cobalt.evaluator.request import CANARY
+
         try:
-            result = await self.evaluator.aevaluate(*CANARY)
+            result = await self.evaluator.aevaluate(CANARY["code"], CANARY["test_cases"])
         except CobaltError:
             raise
         except Exception as error:

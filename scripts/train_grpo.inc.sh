@@ -1,0 +1,22 @@
+# Sourced by the training scripts: turns their environment into arguments of cobalt.training.launch.
+# Flags in "$@" come last and win; what is left there goes to Hydra.
+
+run_training() {
+  local recipe=$1 model=${MODEL:-$2} root python profile
+  shift 2
+  root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
+  python=$root/.venv/bin/python
+  [ -x "$python" ] || python=python3
+  profile=${PROFILE:-gpu}
+  local arguments=(--recipe "$recipe" --profile "$profile" --model "$model"
+    --output "${OUTPUT:-outputs/train_$recipe}")
+  if [ -n "${TRAIN_FILE:-}" ]; then
+    arguments+=(--train_file "$TRAIN_FILE" --val_file "${VAL_FILE:-$(dirname "$TRAIN_FILE")/test.parquet}")
+  elif [ -n "${VAL_FILE:-}" ]; then
+    arguments+=(--val_file "$VAL_FILE")
+  fi
+  if [ "$profile" = gpu ]; then
+    arguments+=("trainer.n_gpus_per_node=${GPUS:-4}" "trainer.nnodes=${NODES:-1}")
+  fi
+  exec "$python" -m cobalt.training.launch "${arguments[@]}" "$@"
+}
