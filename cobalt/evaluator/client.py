@@ -22,9 +22,10 @@ def connect(spec: str = "auto", *, workers: int | None = None) -> Evaluator:
     """The evaluator that `spec` names, ready for work; which one is said in one line on stderr.
 
     `local`: this machine, `workers` programs at once, at the best isolation level that works; `local:LEVEL`
-    names one (`namespaces`, `landlock`, or `none`, which is never chosen otherwise). `serve`: the Ray Serve application `evaluator` of the
-    cluster at RAY_ADDRESS, of the one this process is connected to, or of the one that runs on this machine.
-    A URL: the same application over HTTP. `auto`: `serve` if such an application runs, else `local`.
+    names one (`namespaces`, `landlock`, or `none`, which is never chosen otherwise). `serve`: the Ray Serve
+    application `evaluator` of the cluster at RAY_ADDRESS, of the one this process is connected to, or of the
+    one that runs on this machine. A URL: the same application over HTTP. `auto`: `serve` if such an
+    application runs, else `local`.
 
     Raises InputError for another `spec`, InfraError if the evaluator cannot be reached or judges wrongly.
     """

@@ -118,7 +118,7 @@ def run(code: CodeType | None, source: bytes, name: str, fn: str | None) -> NoRe
     main.__dict__.update(__file__=name, __builtins__=builtins, __annotations__={})
     sys.modules[main.__name__] = main
     sys.modules["__main__"] = main
-    sys.setrecursionlimit(sys.getrecursionlimit() + 10)  # our own frames below the program's
+    sys.setrecursionlimit(sys.getrecursionlimit() + 11)  # our own frames below the program's
     status = 0
     result: list[str] = []
     gc.freeze()
