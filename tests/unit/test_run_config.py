@@ -77,7 +77,7 @@ def test_an_optional_number_may_be_null(tmp_path):
 
 
 def test_a_missing_file_or_model_is_said(tmp_path):
-    with pytest.raises(InputError, match="cannot read .*nowhere.yaml"):
+    with pytest.raises(InputError, match=r"cannot read .*nowhere\.yaml"):
         configs.load(tmp_path / "nowhere.yaml")
     path = written(tmp_path, "name: x\nmodel: {path: no_model}\n")
     with pytest.raises(InputError, match=r"holds no model .*train_tiny_reference\.sh"):

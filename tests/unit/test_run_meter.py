@@ -19,7 +19,8 @@ def test_a_child_that_was_waited_for_counts_once():
 
 
 def test_a_grandchild_whose_parent_died_still_counts():
-    parent = f"import subprocess, sys, time\nsubprocess.Popen([sys.executable, '-S', '-c', {BURN!r}])\ntime.sleep(0.3)"
+    start = f"subprocess.Popen([sys.executable, '-S', '-c', {BURN!r}])"
+    parent = f"import subprocess, sys, time\n{start}\ntime.sleep(0.3)"
     with Meter(0.05) as meter:
         before = meter.usage().cpu_s
         subprocess.run([sys.executable, "-c", parent], check=True)

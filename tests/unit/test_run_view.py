@@ -10,8 +10,8 @@ from cobalt.run.view import Line, View, duration
 
 @pytest.mark.parametrize(
     ("seconds", "words"),
-    [(0.04, "0.0 s"), (9.94, "9.9 s"), (9.96, "10 s"), (59.4, "59 s"), (59.6, "1 min 00 s"), (185, "3 min 05 s"),
-     (7260, "2 h 01 min")],
+    [(0.04, "0.0 s"), (9.94, "9.9 s"), (9.96, "10 s"), (59.4, "59 s"), (59.6, "1 min 00 s"),
+     (185, "3 min 05 s"), (7260, "2 h 01 min")],
 )  # fmt: skip
 def test_durations(seconds, words):
     assert duration(seconds) == words

@@ -1,0 +1,141 @@
+"""The page and the terminal tables, from made-up results."""
+
+import html.parser
+import io
+import json
+import re
+from pathlib import Path
+
+import pytest
+from report_data import MODEL_CARD, curves, results
+from rich.console import Console
+
+from cobalt.report import console, page, plots, words
+
+
+@pytest.fixture(scope="module")
+def found(tmp_path_factory):
+    return results(tmp_path_factory.mktemp("rows"))
+
+
+@pytest.fixture(scope="module")
+def text(found, tmp_path_factory):
+    path = tmp_path_factory.mktemp("page") / "report.html"
+    page.write(path, found, curves=curves(), model_card=MODEL_CARD, card_link="../README.md")
+    return path.read_text()
+
+
+class Outline(html.parser.HTMLParser):
+    """Collects addresses, ids and whether elements are closed in order."""
+
+    VOID = frozenset({"meta", "link", "br", "use", "path"})
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.addresses, self.ids, self.open, self.faults = [], [], [], []
+
+    def handle_starttag(self, tag, attrs):
+        for name, value in attrs:
+            if name in ("src", "href", "xlink:href", "action"):
+                self.addresses.append(value)
+            if name == "id":
+                self.ids.append(value)
+        if tag not in self.VOID:
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag, attrs):
+        self.handle_starttag(tag, attrs)
+        if tag not in self.VOID:
+            self.open.pop()
+
+    def handle_endtag(self, tag):
+        if tag in self.VOID:
+            return
+        if not self.open or self.open.pop() != tag:
+            self.faults.append((tag, self.getpos()))
+
+
+def test_the_page_is_sound_and_asks_for_nothing_outside(text):
+    outline = Outline()
+    outline.feed(text)
+    assert outline.faults == [] and outline.open == []
+    assert len(outline.ids) == len(set(outline.ids))
+    outside = [each for each in outline.addresses if not each.startswith(("#", "data:", "../README.md"))]
+    assert outside == []
+    assert not re.search(r"@import|url\((?!#)", text)
+    assert len(text) < 400_000
+
+
+def test_what_programs_printed_cannot_become_markup(text):
+    assert "<b>1</b>" not in text.replace("\\u003cb>1\\u003c/b>", "")
+    assert "&lt;b&gt;1&lt;/b&gt;" in text
+
+
+def test_the_page_holds_its_data(text, found):
+    data = re.search(r'<script type="application/json" id="results">(.*?)</script>', text, re.DOTALL)
+    assert json.loads(data.group(1)) == json.loads(json.dumps(found))
+
+
+def test_the_page_shows_the_figures(text, found):
+    for shown in (
+        words.interval(found["final_turn_gain"]["ci95"], sign=True),
+        words.percent(found["pass_at_1"]["cobalt"][-1]),
+        "only constant vague",
+        "best of 3 independent",
+        "the same program again in <strong>60 %</strong>",
+        "still wrong at the last turn",
+        found["family_hash"],
+    ):
+        assert shown.lower() in text.lower(), shown
+    assert "Not to be quoted" not in text
+
+
+def test_a_page_without_controls_slots_card_or_curve(found, tmp_path):
+    bare = found | {"controls": {}, "slots": [], "examples": []}
+    page.write(tmp_path / "bare.html", bare, curves={})
+    text = (tmp_path / "bare.html").read_text()
+    assert "Pass@1 by turn" in text and "Controls" not in text and "was taught" not in text
+
+
+@pytest.mark.parametrize(
+    ("card", "quoted"),
+    [
+        ("# M\n\n## What it was taught\ntext\n### more\nalso\n## Next\nno", "text\n### more\nalso"),
+        ("---\na: b\n---\n# M\nall of it", "# M\nall of it"),
+        ("# Taught things\nthis\n# Else\nno", "this"),
+    ],
+)
+def test_the_section_on_what_was_taught_is_found(card, quoted):
+    assert page.taught(card) == quoted
+
+
+def test_drawings_are_the_same_for_the_same_data_and_take_colours_from_the_page():
+    first, second = (plots.training_curve(curves(), page.LABELS) for _ in range(2))
+    assert first == second
+    assert not re.search(r"#0[1-6]0[1-6]0[1-6]", first)
+    assert "var(--cobalt)" in first and "var(--control)" in first and "<metadata" not in first
+
+
+def shown(found, **how) -> str:
+    stream = io.StringIO()
+    console.show(found, Path("outputs/demo"), Console(file=stream, width=150), **how)
+    return stream.getvalue()
+
+
+def test_the_terminal_shows_tables_dialogues_files_and_next_steps(found):
+    text = shown(found)
+    assert words.headline(found) in " ".join(text.split())
+    for part in ("[by 1", "[by structure]", "only constant vague", "of another task", "right, then wrong"):
+        assert part in text
+    assert "outputs/demo/report.html" in text and "make demo SEED=1 OUT=outputs/demo-seed1" in text
+    assert text.count("before") >= 3
+    assert "<b>1</b>" in text  # what programs print is no markup here either
+    assert len(shown(found, dialogues=False)) < len(text) / 2
+
+
+def test_words():
+    assert words.percent(None) == "n/a" and words.percent(0.4276) == "42.8"
+    assert words.interval([None, None]) == "" and words.interval([0.1, 0.25], 100) == "[10.0, 25.0]"
+    gain = {"points": 35.06, "ci95": [30.5, 40.13]}
+    assert words.points(gain) == "+35.1 [+30.5, +40.1]" and words.verdict(gain) == "better"
+    assert words.verdict({"ci95": [-9, -1]}) == "worse" and words.verdict({"ci95": [-9, 1]}) == "unclear"
