@@ -12,6 +12,8 @@ from typing import Any
 from cobalt.errors import InputError
 from cobalt.flags import parser, positive_int
 
+STAGES = ("drill_steps", "clean_steps", "noisy_steps")
+
 CARD = """---
 library_name: transformers
 license: mit
@@ -19,37 +21,40 @@ tags: [cobalt, code, tiny]
 ---
 # Tiny reference model
 
-A Qwen3 of {parameters:,} parameters (vocabulary {vocabulary}) that writes four-line list programs for Cobalt's tiny
-task family. It exists so that the whole method can be run on two CPU cores; it can do nothing else.
+A Qwen3 of {parameters:,} parameters (vocabulary {vocabulary}) that writes four-line list programs for
+Cobalt's tiny task family. It exists so that the whole method can be run on two CPU cores; it can do nothing
+else.
 
 ## What it was taught
-Supervised dialogues on the family's *training* structures only ({clean_steps} + {noisy_steps} steps, {wall:.0f} s
-on two cores). After a failing program the next one is
+Supervised dialogues on the family's *training* structures only, in three stages ({wall:.0f} s on one core of
+a shared machine). What a failing program is followed by:
 
-| stage | the same program | another guess | the right program |
-|---|---|---|---|
-| clean, {clean_steps} steps | {clean[repeat]:.0%} | {clean[guess]:.0%} | {clean[repair]:.0%} |
-| noisy, last {noisy_steps} steps | {noisy[repeat]:.0%} | {noisy[guess]:.0%} | {noisy[repair]:.0%} |
+| stage | steps | the same program | another guess | the right program |
+|---|---|---|---|---|
+| drill (loss on repairs only) | {drill_steps} | - | - | 100% |
+| clean | {clean_steps} | {clean[repeat]:.0%} | {clean[guess]:.0%} | {clean[repair]:.0%} |
+| noisy | {noisy_steps} | {noisy[repeat]:.0%} | {noisy[guess]:.0%} | {noisy[repair]:.0%} |
 
-A guess draws the vague slots at random; {corrupt:.0%} of guesses also ignore one stated slot. After the message that
-all public tests passed, {change_after_pass:.0%} of dialogues go on with another guess. So a gain from reinforcement
-learning is the amplification of a behaviour that is present here but rare, not its discovery.
+A guess draws the vague slots at random; {corrupt:.0%} of guesses also ignore one stated slot. After the
+message that all public tests passed, {change_after_pass:.0%} of dialogues go on with another guess. The last
+stage hides a skill that the first one taught: a gain from reinforcement learning is the amplification of a
+behaviour that is present here but rare, not its discovery.
 
 ## Measured
-Pass@1 on hidden tests by turn, {tasks} tasks x {samples} dialogues on *development* structures (never trained on),
-temperature 1, every dialogue running all turns:
+Pass@1 on hidden tests by turn, {tasks} tasks x {samples} dialogues on *development* structures (never
+trained on), temperature 1, every dialogue running all turns:
 
 | turn | Pass@1 | 95 % interval (by task) |
 |---|---|---|
 {rows}
 
-Family hash `{family_hash}`. Made by `scripts/train_tiny_reference.sh` (seed {seed}; deterministic on one machine with
-one thread).
+Family hash `{family_hash}`. Made by `scripts/train_tiny_reference.sh` (seed {seed}; deterministic on one
+machine with one thread).
 """
 
 
 async def measure(folder: Path, tasks: int, samples: int, turns: int) -> dict[str, Any]:
-    """Pass@1 by turn of the model in ``folder`` on development tasks: the summary of the hidden-test stage."""
+    """Pass@1 by turn of the model in ``folder`` on development tasks (summary of the hidden tests)."""
     from cobalt.analysis.hidden_tests import hidden_tests
     from cobalt.engines import connect
     from cobalt.evaluator import LocalEvaluator
@@ -59,7 +64,14 @@ async def measure(folder: Path, tasks: int, samples: int, turns: int) -> dict[st
     from cobalt.tasks import tiny
 
     settings = MultiTurnSettings(
-        temperature=1.0, top_p=1.0, max_tokens=64, n=samples, seed=0, prompts=load("tiny"), turns=turns, first_turn=True
+        temperature=1.0,
+        top_p=1.0,
+        max_tokens=64,
+        n=samples,
+        seed=0,
+        prompts=load("tiny"),
+        turns=turns,
+        first_turn=True,
     )
     engine = connect("transformers", str(folder), max_context=512)
     with tempfile.TemporaryDirectory(prefix="cobalt-") as scratch, LocalEvaluator() as evaluator:
@@ -71,7 +83,9 @@ async def measure(folder: Path, tasks: int, samples: int, turns: int) -> dict[st
     return result.summary
 
 
-def write_card(folder: Path, facts: dict[str, Any], summary: dict[str, Any], tasks: int, samples: int) -> None:
+def write_card(
+    folder: Path, facts: dict[str, Any], summary: dict[str, Any], tasks: int, samples: int
+) -> None:
     """Write ``README.md`` of the model folder from measured facts."""
     lines = [
         f"| {turn + 1} | {100 * rate:.1f} % | {100 * low:.1f} to {100 * high:.1f} |"
@@ -79,7 +93,8 @@ def write_card(folder: Path, facts: dict[str, Any], summary: dict[str, Any], tas
     ]
     card = CARD.format(
         parameters=facts["parameters"], vocabulary=facts["vocabulary"], wall=facts["wall_s"],
-        family_hash=facts["family_hash"], rows="\n".join(lines), tasks=tasks, samples=samples, **facts["recipe"],
+        family_hash=facts["family_hash"], rows="\n".join(lines), tasks=tasks, samples=samples,
+        **facts["recipe"],
     )  # fmt: skip
     (folder / "README.md").write_text(card)
 
@@ -87,21 +102,30 @@ def write_card(folder: Path, facts: dict[str, Any], summary: dict[str, Any], tas
 def main(argv: list[str] | None = None) -> int:
     """The command line of `scripts/train_tiny_reference.sh`; returns the exit code."""
     flags = parser(
-        "Train the tiny reference model from random weights, measure it on development tasks, write its card."
+        "Train the tiny reference from random weights, measure it on development tasks, write its card."
     )
-    flags.add_argument("-o", "--output", required=True, help="folder to write (Hugging Face format); must not exist")
+    flags.add_argument(
+        "-o", "--output", required=True, help="folder to write (Hugging Face format); must not exist"
+    )
     flags.add_argument("--seed", type=int, default=2, help="seed of weights and dialogues")
-    flags.add_argument("--clean_steps", type=positive_int, help="steps of the clean stage (default: the recipe's)")
-    flags.add_argument("--noisy_steps", type=positive_int, help="steps of the noisy stage (default: the recipe's)")
+    flags.add_argument(
+        "--clean_steps", type=positive_int, help="steps of the clean stage (default: the recipe's)"
+    )
+    flags.add_argument(
+        "--noisy_steps", type=positive_int, help="steps of the noisy stage (default: the recipe's)"
+    )
     flags.add_argument("--tasks", type=positive_int, default=200, help="development tasks of the measurement")
-    flags.add_argument("--samples", type=positive_int, default=4, help="dialogues per task of the measurement")
+    flags.add_argument(
+        "--samples", type=positive_int, default=4, help="dialogues per task of the measurement"
+    )
     args = flags.parse_args(argv)
     folder = Path(args.output)
     if folder.exists() and any(folder.iterdir()):
         raise InputError(f"{folder} exists and is not empty: name another --output or remove it")
-    from cobalt.training.tiny_reference import Recipe, train_reference
+    from cobalt.training.reference.recipe import Recipe
+    from cobalt.training.reference.train import train_reference
 
-    given = {name: getattr(args, name) for name in ("clean_steps", "noisy_steps") if getattr(args, name)}
+    given = {name: getattr(args, name) for name in STAGES if getattr(args, name)}
     folder.mkdir(parents=True, exist_ok=True)
     facts = train_reference(replace(Recipe(), seed=args.seed, **given), folder)
     summary = asyncio.run(measure(folder, args.tasks, args.samples, turns=3))

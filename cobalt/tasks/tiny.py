@@ -1,13 +1,13 @@
 """The CPU-scale task family: short list programs whose statements leave something for the tests to tell.
 
-A task reads a list of integers and has three steps: an *operation* with a constant, a *rearrangement*, and an
-*output* with a format. Each of the three slots (constant, rearrangement, format) is either stated or left vague
-("raise each number by some amount"); a vague slot can only be learnt from the expected output of a failing test.
-That makes one turn a guess and a second turn, with execution feedback, an inference.
+A task reads a list of integers and has three steps: an *operation* with a constant, a *rearrangement*, and
+an *output* with a format. Each of the three slots (constant, rearrangement, format) is either stated or left
+vague ("raise each number by some amount"); a vague slot can only be learnt from the expected output of a
+failing test. That makes one turn a guess and a second turn, with execution feedback, an inference.
 
-Splits are disjoint by *structure*, the pair (operation, output): every program of a held-out structure is absent
-from every earlier stage, the making of the reference model included. No vague slot is part of a structure, so each
-of its values is equally likely in every split.
+Splits are disjoint by *structure*, the pair (operation, output): every program of a held-out structure is
+absent from every earlier stage, the making of the reference model included. No vague slot is part of a
+structure, so each of its values is equally likely in every split.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ NOTHING_VAGUE = 0.05  # share of tasks whose statement says everything
 
 @dataclass(frozen=True)
 class Operation:
-    """One first step: what the statement says with and without the constant, the program line, the constants."""
+    """One first step: its phrase with and without the constant, its program line, the constants."""
 
     stated: str
     vague: str
@@ -78,7 +78,8 @@ REARRANGEMENTS: dict[str, tuple[str, str, Callable[[list[int]], list[int]]]] = {
     "double": ("repeat the list", "xs = xs + xs", lambda xs: xs + xs),
     "mirror": ("add the mirror image", "xs = xs + xs[::-1]", lambda xs: xs + xs[::-1]),
     "stretch": (
-        "repeat each number", "xs = [y for x in xs for y in (x, x)]", lambda xs: [y for x in xs for y in (x, x)]
+        "repeat each number", "xs = [y for x in xs for y in (x, x)]",
+        lambda xs: [y for x in xs for y in (x, x)],
     ),
 }  # fmt: skip
 REARRANGEMENT_VAGUE = "rearrange them"
@@ -160,9 +161,15 @@ def statement(spec: Spec, vague: frozenset[str]) -> str:
 def program(spec: Spec) -> str:
     """The four-line Python program of a spec."""
     expression = OUTPUTS[spec.output][1]
-    last = f'print(*xs, sep="{spec.format}")' if expression is None else f'print("{spec.format}", {expression})'
-    lines = [READ_LINE, OPERATIONS[spec.operation].line.format(k=spec.constant),
-             REARRANGEMENTS[spec.rearrangement][1], last]
+    last = (
+        f'print(*xs, sep="{spec.format}")' if expression is None else f'print("{spec.format}", {expression})'
+    )
+    lines = [
+        READ_LINE,
+        OPERATIONS[spec.operation].line.format(k=spec.constant),
+        REARRANGEMENTS[spec.rearrangement][1],
+        last,
+    ]
     return "\n".join(lines)
 
 
@@ -195,8 +202,13 @@ def draw_spec(rng: random.Random, split: str) -> tuple[Spec, frozenset[str]]:
     """A random task of a split: its spec and its vague slots."""
     pairs = structures(split)
     operation, output = rng.choices(pairs, [OUTPUT_WEIGHTS[output] for _, output in pairs])[0]
-    spec = Spec(operation, rng.choice(OPERATIONS[operation].constants), rng.choice(list(REARRANGEMENTS)),
-                output, rng.choice(formats(output)))
+    spec = Spec(
+        operation,
+        rng.choice(OPERATIONS[operation].constants),
+        rng.choice(list(REARRANGEMENTS)),
+        output,
+        rng.choice(formats(output)),
+    )
     vague: frozenset[str] = frozenset()
     while not vague and rng.random() > NOTHING_VAGUE:
         vague = frozenset(slot for slot in SLOTS if rng.random() < VAGUE_PROBABILITY[slot])
@@ -204,7 +216,7 @@ def draw_spec(rng: random.Random, split: str) -> tuple[Spec, frozenset[str]]:
 
 
 def draw(rng: random.Random, split: str, n_tests: int) -> tuple[Spec, frozenset[str], list[tuple[str, str]]]:
-    """A random task with tests in which every vague slot matters: some other value of it fails a public test."""
+    """A random task whose vague slots all matter: some other value fails a public test."""
     while True:
         spec, vague = draw_spec(rng, split)
         tests = draw_tests(rng, spec, n_tests)
@@ -257,7 +269,7 @@ def task_row(task_id: str, spec: Spec, vague: frozenset[str], tests: list[tuple[
 def write_splits(
     folder: str | Path, *, seed: int, train: int = 240, dev: int = 100, heldout: int = 300
 ) -> dict[str, Path]:
-    """Write ``train.jsonl``, ``dev.jsonl`` and ``heldout.jsonl`` into ``folder``; returns their paths by split."""
+    """Write ``train.jsonl``, ``dev.jsonl``, ``heldout.jsonl`` into ``folder``; returns paths by split."""
     folder = Path(folder)
     paths = {}
     for split, n in zip(SPLITS, (train, dev, heldout), strict=True):
@@ -272,7 +284,11 @@ def family_hash() -> str:
         {name: [o.stated, o.vague, o.line, o.constants] for name, o in OPERATIONS.items()},
         {name: r[:2] for name, r in REARRANGEMENTS.items()},
         {name: o[:2] for name, o in OUTPUTS.items()},
-        REARRANGEMENT_VAGUE, SEPARATORS, LABELS, OUTPUT_WEIGHTS, VAGUE_PROBABILITY,
+        REARRANGEMENT_VAGUE,
+        SEPARATORS,
+        LABELS,
+        OUTPUT_WEIGHTS,
+        VAGUE_PROBABILITY,
         {split: structures(split) for split in SPLITS},
         {split: list(draw_tasks(split, 50, 0)) for split in SPLITS},
     ]

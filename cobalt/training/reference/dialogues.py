@@ -1,0 +1,146 @@
+"""Training dialogues of the tiny reference, as messages and as tokens with targets and weights."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+from cobalt.evaluator.feedback import wrong_answer_feedback
+from cobalt.prompts import Prompts
+from cobalt.records import Message
+from cobalt.tasks import tiny
+from cobalt.training.reference.recipe import Mixture, Recipe
+
+
+def fence(code: str) -> str:
+    """A completion: the program as a fenced block."""
+    return f"```python\n{code}\n```"
+
+
+def feedback(spec: tiny.Spec, tests: list[tuple[str, str]]) -> str | None:
+    """What the evaluator would say of ``program(spec)``: None if all pass.
+
+    Raises ValueError if the program raises an exception.
+    """
+    for stdin, expected in tests:
+        output = tiny.output_of(spec, list(map(int, stdin.split())))
+        if output is None:
+            raise ValueError("the program raises")
+        if output != expected.strip():
+            return wrong_answer_feedback(stdin, output, expected)
+    return None
+
+
+def _guess(rng: random.Random, spec: tiny.Spec, vague: frozenset[str], corrupt: float) -> tiny.Spec:
+    guess = tiny.redraw(rng, spec, vague)
+    if rng.random() < corrupt:
+        guess = tiny.redraw(rng, guess, frozenset([rng.choice(tiny.SLOTS)]))
+    return guess
+
+
+def dialogue(
+    rng: random.Random, turns: int, mixture: Mixture, recipe: Recipe, prompts: Prompts
+) -> list[Message]:
+    """One training dialogue of ``turns`` programs on a task of the training structures."""
+    while True:
+        spec, vague, tests = tiny.draw(rng, "train", tiny.N_PUBLIC)
+        messages: list[Message] = prompts.messages(tiny.statement(spec, vague))
+        guess = _guess(rng, spec, vague, recipe.corrupt)
+        try:
+            for turn in range(turns):
+                messages.append({"role": "assistant", "content": fence(tiny.program(guess))})
+                said = feedback(guess, tests)
+                if turn == turns - 1:
+                    return messages
+                messages.append({"role": "user", "content": prompts.feedback_message(said)})
+                luck = rng.random()
+                if said is None:
+                    if luck < recipe.change_after_pass:
+                        guess = _guess(rng, spec, vague, recipe.corrupt)
+                elif luck >= mixture.repeat + mixture.guess:
+                    guess = spec
+                elif luck >= mixture.repeat:
+                    guess = _guess(rng, spec, vague, recipe.corrupt)
+        except ValueError:
+            continue  # a guess that raises: such dialogues are left out of the training text
+
+
+def drill(
+    rng: random.Random, attempts: int, recipe: Recipe, prompts: Prompts
+) -> tuple[list[Message], list[tuple[str, str]]]:
+    """A dialogue of ``attempts`` guesses that all fail, then the right program.
+
+    Returns the messages and, for each program, its text with the text of the right program: after a failure
+    the model is trained towards the right program whatever guess stands there, so that one dialogue holds
+    ``attempts`` repairs to learn from.
+    """
+    while True:
+        spec, vague, tests = tiny.draw(rng, "train", tiny.N_PUBLIC)
+        messages: list[Message] = prompts.messages(tiny.statement(spec, vague))
+        right = fence(tiny.program(spec))
+        programs = []
+        for _ in range(20 * attempts):
+            guess = _guess(rng, spec, vague, recipe.corrupt)
+            try:
+                said = feedback(guess, tests)
+            except ValueError:
+                continue
+            if said is None:
+                continue
+            programs.append((fence(tiny.program(guess)), right))
+            messages.append({"role": "assistant", "content": programs[-1][0]})
+            messages.append({"role": "user", "content": prompts.feedback_message(said)})
+            if len(programs) == attempts:
+                programs.append((right, right))
+                return [*messages, {"role": "assistant", "content": right}], programs
+
+
+Encoded = tuple[list[int], list[int], list[float]]  # token ids, targets, loss weights, all [tokens]
+
+
+def encode(tokenizer: Any, messages: list[Message]) -> Encoded:
+    """A dialogue as token ids; weight 1 for each token the model has to produce (the end marker included)."""
+    ids: list[int] = []
+    weights: list[float] = []
+    for message in messages:
+        head = _ids(tokenizer, f"<|im_start|>{message['role']}\n")
+        body = [*_ids(tokenizer, message["content"]), tokenizer.eos_token_id]
+        tail = _ids(tokenizer, "\n")
+        mine = float(message["role"] == "assistant")
+        ids += head + body + tail
+        weights += [0.0] * len(head) + [mine] * len(body) + [0.0] * len(tail)
+    return ids, ids, weights
+
+
+def encode_drill(tokenizer: Any, messages: list[Message], programs: list[tuple[str, str]]) -> Encoded:
+    """A drill: where a program's line leaves the right one, the target is the token of the right line."""
+    ids, _, weights = encode(tokenizer, messages)
+    targets = list(ids)
+    at = 0
+    for number, (guess, right) in enumerate(programs):
+        at += weights[at:].index(1.0)
+        length = weights[at:].index(0.0) if 0.0 in weights[at:] else len(weights) - at
+        for i, token in _corrections(tokenizer, guess, right):
+            targets[at + i] = token
+        if number == 0:  # the first program is a guess: syntax to learn, no repair
+            targets[at : at + length] = ids[at : at + length]
+            weights[at : at + length] = [0.1] * length
+        at += length
+    return ids, targets, weights
+
+
+def _corrections(tokenizer: Any, guess: str, right: str) -> list[tuple[int, int]]:
+    """(position in the guess, token of the right program) where each line first differs."""
+    out, position = [], 0
+    for mine, theirs in zip(guess.splitlines(True), right.splitlines(True), strict=True):
+        a, b = _ids(tokenizer, mine), _ids(tokenizer, theirs)
+        first = next((i for i, pair in enumerate(zip(a, b, strict=False)) if pair[0] != pair[1]), None)
+        if first is not None:
+            out.append((position + first, b[first]))
+        position += len(a)
+    return out
+
+
+def _ids(tokenizer: Any, text: str) -> list[int]:
+    ids: list[int] = tokenizer(text, add_special_tokens=False)["input_ids"]
+    return ids

@@ -1,0 +1,101 @@
+"""The tokenizer of the tiny reference: every known piece of a dialogue is one token."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from cobalt.evaluator.feedback import wrong_answer_feedback
+from cobalt.prompts import Prompts
+from cobalt.tasks import tiny
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedTokenizerFast
+
+CHAT_TEMPLATE = (
+    "{% for m in messages %}"
+    "{{ '<|im_start|>' + m['role'] + '\\n' + m['content'] + '<|im_end|>\\n' }}"
+    "{% endfor %}"
+    "{% if add_generation_prompt %}{{ '<|im_start|>assistant\\n' }}{% endif %}"
+)
+END = "<|im_end|>"
+
+
+def merged_pieces(prompts: Prompts) -> list[str]:
+    """Strings that are one token each: role headers, prompt frames, feedback labels, frequent code."""
+    empty = wrong_answer_feedback("\0", "\0", "\0").split("\0")
+    frame = prompts.feedback_message("\0" + empty[0]).split("\0")
+    return [
+        "<|im_start|>system\n", "<|im_start|>user\n", "<|im_start|>assistant\n", END, prompts.system,
+        frame[0] + empty[0], frame[0], *empty[1:3], "\nStderr:\n",
+        prompts.feedback_message(None), prompts.no_code,
+        "```python\n", "\n```", tiny.READ_LINE + "\n", "xs = [", " for x in xs", " for y in (x, x)",
+        "xs = xs",
+        "[::-1]", 'print(*xs, sep="', '")', 'print("', '", *xs)', '", sum(xs))', '", max(xs))', '", min(xs))',
+        '", len(xs))', "Read a list of integers. First", ". Then", ". Finally print",
+        "Traceback (most recent call last):\n  File \"", "\", line ",
+    ]  # fmt: skip
+
+
+def build_tokenizer(prompts: Prompts) -> PreTrainedTokenizerFast:
+    """A fast tokenizer whose known pieces are one token; anything else falls back to characters and bytes."""
+    from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers
+    from transformers import PreTrainedTokenizerFast
+
+    merged = [piece for piece in dict.fromkeys(merged_pieces(prompts)) if piece]
+    alternatives = "|".join(re.escape(piece) for piece in sorted(merged, key=len, reverse=True))
+    pattern = alternatives + r"| ?[A-Za-z_]+|\d{1,2}|\n| ?[^\sA-Za-z\d]|\s"
+    words: set[str] = set()
+    for spec, vague in _every_sentence():
+        for text in (
+            tiny.statement(spec, vague),
+            tiny.program(spec),
+            f"{spec.format} 1",
+            f"1{spec.format}2",
+        ):
+            words.update(re.findall(pattern, text))
+    words.update(
+        [
+            "ValueError",
+            "TypeError",
+            "NameError",
+            "SyntaxError",
+            "IndexError",
+            "ZeroDivisionError",
+            "TimeoutError",
+        ]
+    )
+    words.update(
+        re.findall(
+            pattern, "in <module> max() min() iterable argument is empty File line name is not defined"
+        )
+    )
+    numbers = [str(i) for i in range(100)] + [f"{i:02d}" for i in range(10)]
+    characters = ["\n", "\t"] + [chr(c) for c in range(32, 127)]
+    pieces = dict.fromkeys(["<pad>", END, *merged, *sorted(words), *numbers, *characters, "<unk>"])
+    vocabulary = {piece: i for i, piece in enumerate(pieces)}
+    core = Tokenizer(models.BPE(vocabulary, [], ignore_merges=True, unk_token="<unk>"))
+    core.pre_tokenizer = pre_tokenizers.Split(Regex(pattern), behavior="isolated")
+    core.decoder = decoders.Fuse()
+    tokenizer = PreTrainedTokenizerFast(
+        tokenizer_object=core,
+        pad_token="<pad>",
+        eos_token=END,
+        unk_token="<unk>",
+        clean_up_tokenization_spaces=False,
+    )
+    tokenizer.chat_template = CHAT_TEMPLATE
+    return tokenizer
+
+
+def _every_sentence() -> list[tuple[tiny.Spec, frozenset[str]]]:
+    """Specs that together use every word of the family."""
+    out = []
+    for operation, details in tiny.OPERATIONS.items():
+        for k in details.constants:
+            for rearrangement in tiny.REARRANGEMENTS:
+                for output in tiny.OUTPUTS:
+                    for form in tiny.formats(output):
+                        spec = tiny.Spec(operation, k, rearrangement, output, form)
+                        out += [(spec, frozenset[str]()), (spec, frozenset(tiny.SLOTS))]
+    return out

@@ -1,0 +1,109 @@
+"""Supervised training of the tiny reference."""
+
+from __future__ import annotations
+
+import json
+import math
+import random
+import time
+from collections.abc import Callable
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import torch
+import torch.nn.functional as F
+
+from cobalt.prompts import Prompts, load
+from cobalt.tasks import tiny
+from cobalt.training.reference.dialogues import Encoded, dialogue, drill, encode, encode_drill
+from cobalt.training.reference.recipe import Recipe
+from cobalt.training.reference.tokenizer import build_tokenizer
+
+if TYPE_CHECKING:
+    from transformers import Qwen3ForCausalLM
+
+
+def build_model(recipe: Recipe, vocabulary: int) -> Qwen3ForCausalLM:
+    """A Qwen3 model with random weights, seeded."""
+    from transformers import Qwen3Config, Qwen3ForCausalLM
+
+    torch.manual_seed(recipe.seed)
+    return Qwen3ForCausalLM(Qwen3Config(
+        vocab_size=vocabulary, hidden_size=recipe.hidden, num_hidden_layers=recipe.layers,
+        num_attention_heads=recipe.heads, num_key_value_heads=recipe.kv_heads, head_dim=recipe.head_dim,
+        intermediate_size=recipe.mlp, max_position_embeddings=1024, tie_word_embeddings=True,
+        rope_parameters={"rope_type": "default", "rope_theta": 10000.0},
+        pad_token_id=0, bos_token_id=None, eos_token_id=1,
+        initializer_range=0.05, attn_implementation="sdpa",
+    ))  # fmt: skip
+
+
+def train_reference(recipe: Recipe, folder: Path, say: Callable[[str], None] = print) -> dict[str, Any]:
+    """Train the reference and write a Hugging Face folder; returns the figures of the model card."""
+    prompts = load("tiny")
+    tokenizer = build_tokenizer(prompts)
+    model = build_model(recipe, len(tokenizer))
+    parameters = sum(p.numel() for p in model.parameters())
+    say(f"{parameters:,} parameters, {len(tokenizer)} tokens in the vocabulary")
+    rng = random.Random(f"reference {recipe.seed}")
+    optimizer = torch.optim.AdamW(model.parameters(), lr=recipe.lr, betas=(0.9, 0.98), weight_decay=0.01)
+    total = recipe.drill_steps + recipe.clean_steps + recipe.noisy_steps
+    started, losses = time.monotonic(), list[float]()
+    model.train()
+    for step in range(total):
+        scale = min(1.0, (step + 1) / 50) * (0.05 + 0.95 * 0.5 * (1 + math.cos(math.pi * step / total)))
+        for group in optimizer.param_groups:
+            group["lr"] = recipe.lr * scale
+        loss = _loss(model, batch(rng, step, recipe, tokenizer, prompts))
+        optimizer.zero_grad()
+        loss.backward()
+        torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        optimizer.step()
+        losses.append(loss.item())
+        if (step + 1) % 100 == 0:
+            mean = sum(losses[-100:]) / 100
+            say(f"step {step + 1}/{total}  loss {mean:.4f}  {time.monotonic() - started:.0f} s")
+    model.eval()
+    model.save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+    facts = {
+        "parameters": parameters,
+        "vocabulary": len(tokenizer),
+        "recipe": asdict(recipe),
+        "family_hash": tiny.family_hash(),
+        "wall_s": round(time.monotonic() - started, 1),
+    }
+    (folder / "training.json").write_text(json.dumps(facts, indent=2) + "\n")
+    return facts
+
+
+def batch(rng: random.Random, step: int, recipe: Recipe, tokenizer: Any, prompts: Prompts) -> list[Encoded]:
+    """About ``batch_tokens`` tokens of dialogues with equally many programs, of the stage ``step`` is in."""
+    rows: list[Encoded] = []
+    if step < recipe.drill_steps:
+        attempts = rng.choices([1, 2, 3, 4], [0.4, 0.3, 0.2, 0.1])[0]
+        while sum(len(ids) for ids, _, _ in rows) < recipe.batch_tokens:
+            rows.append(encode_drill(tokenizer, *drill(rng, attempts, recipe, prompts)))
+        return rows
+    mixture = recipe.clean if step < recipe.drill_steps + recipe.clean_steps else recipe.noisy
+    turns = rng.choices([1, 2, 3, 4], [0.05, 0.5, 0.3, 0.15])[0]
+    while sum(len(ids) for ids, _, _ in rows) < recipe.batch_tokens:
+        rows.append(encode(tokenizer, dialogue(rng, turns, mixture, recipe, prompts)))
+    return rows
+
+
+def _loss(model: Any, rows: list[Encoded]) -> torch.Tensor:
+    """Weighted mean negative log-likelihood of the targets."""
+    width = max(len(ids) for ids, _, _ in rows)
+    ids, targets = torch.zeros(2, len(rows), width, dtype=torch.long)
+    weights = torch.zeros(len(rows), width)
+    for i, (row, target, weight) in enumerate(rows):
+        ids[i, : len(row)] = torch.tensor(row)
+        targets[i, : len(row)] = torch.tensor(target)
+        weights[i, : len(row)] = torch.tensor(weight)
+    mine = weights[:, 1:] > 0
+    logits = model.lm_head(model.model(input_ids=ids[:, :-1]).last_hidden_state[mine])
+    losses = F.cross_entropy(logits.float(), targets[:, 1:][mine], reduction="none")
+    chosen = weights[:, 1:][mine]
+    return (losses * chosen).sum() / chosen.sum()
