@@ -12,7 +12,7 @@ from typing import Any, Self
 
 from cobalt.errors import BadRequest, CobaltError, InfraError
 from cobalt.evaluator.base import Tests
-from cobalt.evaluator.request import CANARY, make_request
+from cobalt.evaluator.request import canary, make_request
 from cobalt.records import ExecutionResult
 from cobalt.sandbox.policy import Limits
 
@@ -72,7 +72,7 @@ class RemoteEvaluator:
         deadline = time.monotonic() + seconds
         while True:
             try:
-                result = self._send(CANARY, max(1.0, deadline - time.monotonic()))
+                result = self._send(canary(), max(1.0, deadline - time.monotonic()))
                 if result["passing"] == [True]:
                     return
                 problem = f"a right program got {result['status']}: {result['feedback']}"

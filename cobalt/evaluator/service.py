@@ -19,7 +19,7 @@ from starlette.responses import JSONResponse, Response
 
 from cobalt.errors import BadRequest, InfraError
 from cobalt.evaluator.local import LocalEvaluator
-from cobalt.evaluator.request import CANARY, DEPLOYMENT, parse_request
+from cobalt.evaluator.request import DEPLOYMENT, canary, parse_request
 from cobalt.records import ExecutionResult
 
 _LARGE_BYTES = 1 << 20  # from here on a body is parsed off the event loop
@@ -112,7 +112,7 @@ class EvaluatorReplica:
         """Called by Serve. An idle replica proves itself on a program whose verdict is known."""
         if self._in_flight:
             return  # every run has its own deadline, and a canary would queue behind them
-        result = await self._evaluator.aevaluate(*parse_request(CANARY))
+        result = await self._evaluator.aevaluate(*parse_request(canary()))
         if result["passing"] != [True]:
             raise InfraError(f"the canary program was judged {result['status']}: {result['feedback']}")
 

@@ -119,6 +119,8 @@ class Pool:
 def _close_all(owner: int, idle: list[Worker], lent: set[Worker]) -> None:
     if os.getpid() != owner:
         return  # a forked copy: the workers are its parent's
-    for worker in [*idle, *lent]:
+    for worker in list(lent):
+        worker.kill()  # closed by whoever holds it
+    for worker in idle:
         worker.close()
     idle.clear()

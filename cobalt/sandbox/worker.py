@@ -86,6 +86,13 @@ class Worker:
         """Process id of the worker's outermost process."""
         return self._process.pid
 
+    def kill(self) -> None:
+        """End the worker while another thread may be talking to it: that thread gets WorkerLost."""
+        with contextlib.suppress(ProcessLookupError):
+            self._process.kill()
+        with contextlib.suppress(OSError):
+            self._socket.shutdown(socket.SHUT_RDWR)
+
     def close(self, *, at_once: bool = True) -> None:
         """End the worker with everything inside it. May be called twice.
 

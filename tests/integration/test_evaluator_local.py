@@ -7,6 +7,7 @@ import pytest
 
 from cobalt.evaluator import LocalEvaluator, connect
 from cobalt.evaluator.feedback import first_failure
+from cobalt.evaluator.request import canary
 from cobalt.sandbox.policy import Limits
 
 SUM = "print(sum(map(int, input().split())))"
@@ -258,3 +259,9 @@ def test_without_ray_auto_is_local_and_quick(monkeypatch):
     with connect("auto", workers=1) as local:
         assert local.name == "local"
     assert time.monotonic() - start < 10
+
+
+def test_the_canary_is_a_new_program_every_time(evaluator):
+    requests = [canary() for _ in range(3)]
+    results = [evaluator.evaluate(each["code"], each["test_cases"]) for each in requests]
+    assert [(result["passing"], result["shared"]) for result in results] == [([True], False)] * 3

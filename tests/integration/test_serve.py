@@ -4,6 +4,7 @@ import asyncio
 import json
 import os
 import shutil
+import socket
 import tempfile
 import urllib.error
 import urllib.request
@@ -20,7 +21,9 @@ pytestmark = pytest.mark.slow
 
 ADD = "print(sum(map(int, input().split())))"
 TESTS = {"inputs": ["1 2\n", "3 4\n"], "outputs": ["3", "8"]}
-PORT = 8913
+with socket.socket() as free:
+    free.bind(("127.0.0.1", 0))
+    PORT = free.getsockname()[1]
 URL = f"http://127.0.0.1:{PORT}/evaluator"
 
 
@@ -32,7 +35,7 @@ def handle() -> Iterator[Any]:
     from remote_reward_server import app
 
     os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
-    folder = tempfile.mkdtemp(prefix="ray", dir="/tmp")  # socket paths must be short
+    folder = tempfile.mkdtemp(prefix="r")  # socket paths must be short
     ray.init(
         num_cpus=2, include_dashboard=False, _temp_dir=folder, log_to_driver=False, logging_level="error"
     )

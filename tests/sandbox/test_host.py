@@ -82,7 +82,10 @@ def test_a_worker_killed_during_a_test_loses_nothing(level):
     with LocalEvaluator(1, isolation=level) as evaluator:
         code = "import time\ntime.sleep(0.3)\nprint(input())"
         future = evaluator.submit(code, echo_tests("1", "2", "3"))
-        time.sleep(0.5)
+        deadline = time.monotonic() + 30
+        while not evaluator._pool.pids() and time.monotonic() < deadline:
+            time.sleep(0.02)
+        time.sleep(0.4)
         for pid in evaluator._pool.pids():
             os.kill(pid, signal.SIGKILL)
         result = future.result(timeout=60)
@@ -150,7 +153,10 @@ def test_nothing_outlives_a_killed_host(level, number, tmp_path):
 def test_closing_leaves_no_process(level):
     evaluator = LocalEvaluator(2, isolation=level)
     futures = [evaluator.submit(f"while True: pass  # {n}", echo_tests("1")) for n in range(2)]
-    time.sleep(0.5)
+    deadline = time.monotonic() + 30
+    while len(evaluator._pool.pids()) < 2 and time.monotonic() < deadline:
+        time.sleep(0.02)
+    time.sleep(0.1)
     family = set().union(*(group_of(pid) for pid in evaluator._pool.pids()))
     assert family
     evaluator.close()
