@@ -34,7 +34,6 @@ class Model:
     engine: Literal["transformers"] = "transformers"
     prompts: str = "tiny"
     max_context: Count = 512
-    threads: Count | None = None
 
 
 @dataclass(frozen=True)
@@ -93,11 +92,16 @@ class Controls:
 
 @dataclass(frozen=True)
 class Execution:
-    """The evaluator of programs. `workers`: None is one per CPU core. `concurrency`: rows in flight."""
+    """How the work is done; none of it changes results, so a run may continue under other values.
+
+    `workers` that run programs (None: one per CPU core), `isolation` level of the sandbox, `concurrency`:
+    completions in flight, `threads` of the engine that samples.
+    """
 
     workers: Count | None = None
     isolation: str = "auto"
-    concurrency: Count = 64
+    concurrency: Count = 256
+    threads: Count = 1
 
 
 @dataclass(frozen=True)

@@ -103,7 +103,7 @@ class Job:
         logging.disable_progress_bar()
         settings = self.config.model
         engine = connect(
-            settings.engine, str(model), max_context=settings.max_context, threads=settings.threads
+            settings.engine, str(model), max_context=settings.max_context, threads=self.config.execution.threads
         )
         try:
             yield engine
