@@ -5,9 +5,9 @@ an *output* with a format. Each of the three slots (constant, rearrangement, for
 vague ("raise each number by some amount"); a vague slot can only be learnt from the expected output of a
 failing test. That makes one turn a guess and a second turn, with execution feedback, an inference.
 
-Splits are disjoint by *structure*, the pair (operation, output): every program of a held-out structure is
-absent from every earlier stage, the making of the reference model included. No vague slot is part of a
-structure, so each of its values is equally likely in every split.
+Splits are disjoint by *structure*, the triple (operation, rearrangement as stated, output): no statement of a
+held-out structure occurs in any earlier stage, the making of the reference model included. The value of a
+vague slot is never part of a structure, so each is equally likely in every split.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ import json
 import random
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -110,11 +111,6 @@ class Spec:
     output: str
     format: str
 
-    @property
-    def structure(self) -> tuple[str, str]:
-        """The pair by which splits are disjoint."""
-        return self.operation, self.output
-
 
 def formats(output: str) -> list[str]:
     """Values of the format slot: separators for a plain list, labels otherwise."""
@@ -128,21 +124,35 @@ def values(spec: Spec, slot: str) -> list[Any]:
     return list(REARRANGEMENTS) if slot == "rearrangement" else formats(spec.output)
 
 
-def structures(split: str) -> list[tuple[str, str]]:
-    """The (operation, output) pairs of a split; the three splits partition all pairs.
+Structure = tuple[str, str | None, str]  # operation, rearrangement (None: vague), output
 
-    Every operation and every output occurs in each of training and held-out, never in the same pair.
+
+@cache
+def structures(split: str) -> list[Structure]:
+    """The structures of a split; the three splits partition all of them.
+
+    An arithmetic rule spreads them: every operation meets every output in training, each time with some of
+    the rearrangements only. A vague rearrangement of a single number has no effect and does not occur.
     """
-    chosen = []
-    outputs = list(OUTPUTS)
+    chosen: list[Structure] = []
     for i, operation in enumerate(OPERATIONS):
-        held = {i % 6, (i + 3) % 6} if i % 2 == 0 else {(i + 1) % 6}
-        dev = {(i + 2) % 6} if i % 2 == 0 else {(i + 4) % 6}
-        for j, output in enumerate(outputs):
-            home = "heldout" if j in held else "dev" if j in dev else "train"
-            if home == split:
-                chosen.append((operation, output))
+        for j, rearrangement in enumerate([*REARRANGEMENTS, None]):
+            for k, output in enumerate(OUTPUTS):
+                if rearrangement is None and output in ("largest", "smallest"):
+                    continue
+                place = (3 * i + 5 * j + k) % 8
+                home = "heldout" if place < 2 else "dev" if place == 2 else "train"
+                if home == split:
+                    chosen.append((operation, rearrangement, output))
     return chosen
+
+
+@cache
+def _weights(split: str) -> list[float]:
+    """How often each structure of a split is drawn."""
+    vague = VAGUE_PROBABILITY["rearrangement"]
+    stated = (1 - vague) / len(REARRANGEMENTS)
+    return [OUTPUT_WEIGHTS[output] * (stated if name else vague) for _, name, output in structures(split)]
 
 
 def statement(spec: Spec, vague: frozenset[str]) -> str:
@@ -200,19 +210,24 @@ def draw_tests(rng: random.Random, spec: Spec, n: int) -> list[tuple[str, str]] 
 
 def draw_spec(rng: random.Random, split: str) -> tuple[Spec, frozenset[str]]:
     """A random task of a split: its spec and its vague slots."""
-    pairs = structures(split)
-    operation, output = rng.choices(pairs, [OUTPUT_WEIGHTS[output] for _, output in pairs])[0]
+    operation, rearrangement, output = rng.choices(structures(split), _weights(split))[0]
     spec = Spec(
-        operation,
-        rng.choice(OPERATIONS[operation].constants),
-        rng.choice(list(REARRANGEMENTS)),
-        output,
-        rng.choice(formats(output)),
-    )
-    vague: frozenset[str] = frozenset()
-    while not vague and rng.random() > NOTHING_VAGUE:
-        vague = frozenset(slot for slot in SLOTS if rng.random() < VAGUE_PROBABILITY[slot])
+        operation, rng.choice(OPERATIONS[operation].constants),
+        rearrangement or rng.choice(list(REARRANGEMENTS)), output, rng.choice(formats(output)),
+    )  # fmt: skip
+    fixed = frozenset() if rearrangement else frozenset(["rearrangement"])
+    vague = fixed
+    while vague == fixed:
+        drawn = {slot for slot in ("constant", "format") if rng.random() < VAGUE_PROBABILITY[slot]}
+        vague = fixed | drawn
+        if fixed or rng.random() < NOTHING_VAGUE:
+            break
     return spec, vague
+
+
+def structure(spec: Spec, vague: frozenset[str]) -> Structure:
+    """The structure a task belongs to."""
+    return spec.operation, None if "rearrangement" in vague else spec.rearrangement, spec.output
 
 
 def draw(rng: random.Random, split: str, n_tests: int) -> tuple[Spec, frozenset[str], list[tuple[str, str]]]:
@@ -261,7 +276,7 @@ def task_row(task_id: str, spec: Spec, vague: frozenset[str], tests: list[tuple[
         "test_cases": cases(tests),
         "public_test_cases": cases(tests[:N_PUBLIC]),
         "hidden_test_cases": cases(tests[N_PUBLIC:]),
-        "group": "/".join(spec.structure),
+        "group": "/".join(part or "any" for part in structure(spec, vague)),
         "slots": [slot for slot in SLOTS if slot in vague],
     }
 

@@ -45,16 +45,26 @@ def test_output_of_equals_running_the_program() -> None:
 
 def test_splits_partition_the_structures() -> None:
     parts = [set(tiny.structures(split)) for split in tiny.SPLITS]
-    assert set().union(*parts) == set(itertools.product(tiny.OPERATIONS, tiny.OUTPUTS))
+    everything = set(itertools.product(tiny.OPERATIONS, [*tiny.REARRANGEMENTS, None], tiny.OUTPUTS))
+    without_effect = {s for s in everything if s[1] is None and s[2] in ("largest", "smallest")}
+    assert set().union(*parts) == everything - without_effect
     assert all(a.isdisjoint(b) for a, b in itertools.combinations(parts, 2))
-    for part in (parts[0], parts[2]):
-        assert {operation for operation, _ in part} == set(tiny.OPERATIONS)
-        assert {output for _, output in part} == set(tiny.OUTPUTS)
+    assert {(a, c) for a, _, c in parts[0]} == set(itertools.product(tiny.OPERATIONS, tiny.OUTPUTS))
+    assert len(parts[2]) >= 50
+
+
+def test_held_out_statements_are_in_no_other_split() -> None:
+    def statements(split: str) -> set[str]:
+        rng = random.Random(4)
+        return {tiny.statement(*tiny.draw_spec(rng, split)) for _ in range(2000)}
+
+    seen = statements("train") | statements("dev")
+    assert not seen & statements("heldout")
 
 
 @pytest.mark.parametrize("split", tiny.SPLITS)
 def test_tasks_stay_in_their_structures(split: str) -> None:
-    allowed = {"/".join(pair) for pair in tiny.structures(split)}
+    allowed = {"/".join(part or "any" for part in each) for each in tiny.structures(split)}
     rows = list(tiny.draw_tasks(split, 60, seed=5))
     assert {row["group"] for row in rows} <= allowed
     assert len({row["id"] for row in rows}) == 60
