@@ -18,5 +18,5 @@ run_training() {
   if [ "$profile" = gpu ]; then
     arguments+=("trainer.n_gpus_per_node=${GPUS:-4}" "trainer.nnodes=${NODES:-1}")
   fi
-  exec "$python" -m cobalt.training.launch "${arguments[@]}" "$@"
+  PYTHONPATH=$root${PYTHONPATH:+:$PYTHONPATH} exec "$python" -m cobalt.training.launch "${arguments[@]}" "$@"
 }

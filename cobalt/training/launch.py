@@ -245,7 +245,7 @@ def main(argv: list[str] | None = None) -> int:
     flags.add_argument("--reward_profile", help="named reward profile (default: the configuration's)")
     flags.add_argument("--dry_run", action="store_true", help="check everything, print the plan, stop")
     flags.add_argument("overrides", nargs="*", metavar="key=value", help="Hydra overrides, passed to verl")
-    args = flags.parse_args(argv)
+    args = flags.parse_intermixed_args(argv)
     result = train(progress=None if args.dry_run else make_progress(), **vars(args))
     if args.dry_run:
         print("dry run: everything is in place")

@@ -140,20 +140,19 @@ def run_entry(arguments: list[str], env: dict[str, str], log: IO[bytes], tick: C
 
 def _end_leftovers(folder: Path) -> None:
     """Kill what still carries the mark of this run, such as Ray's processes after a crash."""
-    mark = f"{MARK}={folder}".encode()
     deadline = time.monotonic() + _GRACE_S
-    while time.monotonic() < deadline:
-        left = [pid for pid in _processes() if pid != os.getpid() and mark in _environ(pid)]
-        if not left:
-            return
+    while time.monotonic() < deadline and (left := _marked(folder)):
         for pid in left:
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.kill(pid, signal.SIGKILL)
         time.sleep(0.05)
 
 
-def _processes() -> list[int]:
-    return [int(entry.name) for entry in Path("/proc").iterdir() if entry.name.isdigit()]
+def _marked(folder: Path) -> list[int]:
+    """Processes that carry the mark of the run in ``folder``."""
+    mark = f"{MARK}={folder}".encode()
+    pids = [int(entry.name) for entry in Path("/proc").iterdir() if entry.name.isdigit()]
+    return [pid for pid in pids if pid != os.getpid() and mark in _environ(pid)]
 
 
 def _environ(pid: int) -> list[bytes]:

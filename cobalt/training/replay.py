@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections import Counter
 from typing import Any
 
 import transfer_queue as tq
 from verl.trainer.ppo.v1.replay_buffer import ReplayBuffer
 
 from cobalt.errors import InfraError
-from cobalt.training.scoring import batch_metrics
+from cobalt.training.scoring import batch_metrics, masked_keys, session_of
 
 TIMING_TAG = "cobalt_timing"  # of a batch's first row: {name: seconds}
 
@@ -73,21 +72,3 @@ class LoudReplayBuffer(ReplayBuffer):
         tq.kv_clear(keys=sorted(keys), partition_id=batch.partition_id)
         kept = [(key, tag) for key, tag in zip(batch.keys, batch.tags, strict=True) if key not in keys]
         batch.keys, batch.tags = [key for key, _ in kept], [tag for _, tag in kept]
-
-
-def session_of(key: str) -> str:
-    """``{uid}_{session}`` of a key ``{uid}_{session}_{index}``."""
-    return key.rsplit("_", 1)[0]
-
-
-def masked_keys(keys: list[str], masked: list[bool]) -> set[str]:
-    """Keys ``{uid}_{session}_{index}`` that must leave the batch.
-
-    A masked output takes its session with it (one advantage belongs to the whole session), and a group with
-    fewer than two sessions left leaves too.
-    """
-    gone = {session_of(key) for key, flag in zip(keys, masked, strict=True) if flag}
-    if not gone:
-        return set()
-    left = Counter(session_of(session) for session in {session_of(key) for key in keys} - gone)
-    return {key for key in keys if session_of(key) in gone or left[session_of(session_of(key))] < 2}

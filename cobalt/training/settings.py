@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib.util
-import os
 import threading
 from collections.abc import Mapping, Sequence
 from importlib.metadata import version
@@ -45,12 +44,14 @@ def compose(
     """The composed configuration (an OmegaConf tree).
 
     Order, later wins: verl's defaults, ``verl/config/published.yaml``, the recipe's file, the profile's, the
-    scale's, ``values`` (dotted keys), ``overrides`` (Hydra's syntax, as on verl's own command line).
+    scale's, ``values`` (dotted keys that exist), ``overrides`` (Hydra's syntax, as on verl's command line).
     Raises InputError for an unknown name, an override that Hydra refuses, or a key that verl ignores.
     """
     from hydra import compose as hydra_compose
     from hydra import initialize_config_dir
+    from hydra.core.override_parser.overrides_parser import OverridesParser
     from hydra.errors import HydraException
+    from omegaconf import OmegaConf
 
     for kind, name, known in (
         ("recipe", recipe, RECIPES),
@@ -65,30 +66,20 @@ def compose(
         f"hydra.searchpath=[file://{verl_folder() / 'trainer' / 'config'}]",
         f"profile={profile}",
         *([f"scale={scale}"] if scale != "published" else []),
-        *(f"{key}={hydra_value(value)}" for key, value in values.items()),
         *overrides,
     ]
     try:
         with _hydra, initialize_config_dir(str(CONFIG_DIR), version_base=None):
             config = hydra_compose(recipe, requests)
+        parsed = OverridesParser.create().parse_overrides(list(overrides))
     except HydraException as error:
         raise InputError(f"configuration: {' '.join(str(error).split())}") from error
+    overridden = {override.key_or_group for override in parsed}
+    for key, value in values.items():
+        if key not in overridden:
+            OmegaConf.update(config, key, value)
     _refuse_ignored(config)
     return config
-
-
-def hydra_value(value: Any) -> str:
-    """A value in the grammar of Hydra's overrides; strings are quoted."""
-    if value is None:
-        return "null"
-    if isinstance(value, bool):
-        return str(value).lower()
-    if isinstance(value, int | float):
-        return repr(value)
-    if isinstance(value, list | tuple):
-        return "[" + ",".join(hydra_value(item) for item in value) + "]"
-    text = os.fspath(value).replace("\\", "\\\\").replace("'", "\\'")
-    return f"'{text}'"
 
 
 def _refuse_ignored(config: Any) -> None:

@@ -48,13 +48,12 @@ def make_model(folder: Path) -> Path:
         "{% if add_generation_prompt %}<|im_start|>{{ 'assistant\n' }}{% endif %}"
     )
     torch.manual_seed(0)
-    model = Qwen3ForCausalLM(
-        Qwen3Config(
-            vocab_size=len(tokenizer), hidden_size=32, intermediate_size=48, num_hidden_layers=2,
-            num_attention_heads=4, num_key_value_heads=2, head_dim=8, max_position_embeddings=64,
-            tie_word_embeddings=True, bos_token_id=None, eos_token_id=1, pad_token_id=0,
-        )  # fmt: skip
-    )
+    config = Qwen3Config(
+        vocab_size=len(tokenizer), hidden_size=32, intermediate_size=48, num_hidden_layers=2,
+        num_attention_heads=4, num_key_value_heads=2, head_dim=8, max_position_embeddings=64,
+        tie_word_embeddings=True, bos_token_id=None, eos_token_id=1, pad_token_id=0,
+    )  # fmt: skip
+    model = Qwen3ForCausalLM(config)
     model.save_pretrained(folder)
     tokenizer.save_pretrained(folder)
     return folder

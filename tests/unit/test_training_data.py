@@ -1,0 +1,155 @@
+"""Training data and plans: every unusable input is one message that names the file, the row and the field."""
+
+from __future__ import annotations
+
+import json
+from functools import cache
+
+import pandas as pd
+import pytest
+from omegaconf import OmegaConf
+
+from cobalt.errors import InputError
+from cobalt.training.data import DataCheck, check_file, fit_prompts
+from cobalt.training.launch import train
+from cobalt.training.plan import make_plan
+from cobalt.training.settings import compose
+
+TESTS = json.dumps({"inputs": ["1"], "outputs": ["2"]})
+
+
+def row(**changes):
+    return {
+        "data_source": "code_taco_verified",
+        "prompt": [{"role": "user", "content": "one two three"}],
+        "ability": "code",
+        "reward_model": {"style": "rule", "ground_truth": TESTS},
+        "extra_info": {"split": "train", "index": 0, "prev_best_pass_rate": 0.5},
+        **changes,
+    }
+
+
+def write(path, rows):
+    pd.DataFrame(rows, columns=list(row()) if not rows else None).to_parquet(path)
+    return path
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"prompt": []}, "field 'prompt' must be a list of messages"),
+        ({"prompt": [{"role": "user", "content": None}]}, "message without role or content"),
+        ({"prompt": [{"role": "assistant", "content": "x"}]}, "must end with a user message"),
+        ({"reward_model": {"style": "rule"}}, "has no 'ground_truth'"),
+        ({"reward_model": {"ground_truth": "{"}}, "ground_truth: not valid JSON"),
+        ({"reward_model": {"ground_truth": '{"inputs": [], "outputs": []}'}}, "has no tests"),
+        ({"reward_model": {"ground_truth": '{"inputs": ["1"], "outputs": []}'}}, "1 inputs but 0 outputs"),
+        ({"extra_info": {"split": "trian"}}, "extra_info.split must be 'train' or 'test', got 'trian'"),
+        ({"extra_info": {"split": "test"}}, "'test' in a file for training"),
+        ({"extra_info": {"split": "train", "prev_best_pass_rate": 2.0}}, "prev_best_pass_rate must be in"),
+    ],
+)
+def test_a_bad_row_is_named(tmp_path, changes, message):
+    path = write(tmp_path / "train.parquet", [row(), row(**changes)])
+    with pytest.raises(InputError) as error:
+        check_file(path, what="training data", validation=False)
+    assert f"training data {path}: row 1" in str(error.value) and message in str(error.value)
+
+
+def test_a_bad_file_is_named(tmp_path):
+    with pytest.raises(InputError, match=r"missing\.parquet: cannot be read"):
+        check_file(tmp_path / "missing.parquet", what="training data", validation=False)
+    (tmp_path / "text.parquet").write_text("no parquet")
+    with pytest.raises(InputError, match="cannot be read as Parquet"):
+        check_file(tmp_path / "text.parquet", what="training data", validation=False)
+    with pytest.raises(InputError, match="no rows"):
+        check_file(write(tmp_path / "empty.parquet", []), what="training data", validation=False)
+    lacking = [{key: value for key, value in row().items() if key not in ("ability", "extra_info")}]
+    with pytest.raises(InputError, match=r"column ability, extra_info missing; make the file with preproc"):
+        check_file(write(tmp_path / "lacking.parquet", lacking), what="training data", validation=False)
+
+
+class Words:
+    """A tokenizer of one token per word."""
+
+    def apply_chat_template(self, messages, *, add_generation_prompt, tokenize):
+        assert add_generation_prompt and not tokenize
+        return " ".join(message["content"] for message in messages)
+
+    def __call__(self, texts, *, add_special_tokens):
+        assert not add_special_tokens
+        return {"input_ids": [text.split() for text in texts]}
+
+
+def test_overlong_rows_are_left_out_and_counted(tmp_path):
+    long = row(prompt=[{"role": "user", "content": "a b c d e f"}])
+    path = write(tmp_path / "train.parquet", [row(), long, row()])
+    table = check_file(path, what="training data", validation=False)
+    same = fit_prompts(table, path, Words(), 6, tmp_path / "out" / "kept.parquet", "training data")
+    assert same == DataCheck(path, 3, 0, 4.0, 6) and not (tmp_path / "out").exists()
+    fitted = fit_prompts(table, path, Words(), 5, tmp_path / "out" / "kept.parquet", "training data")
+    assert (fitted.rows, fitted.overlong, fitted.longest_prompt) == (2, 1, 3)
+    kept = pd.read_parquet(fitted.path)
+    assert [list(prompt) for prompt in kept["prompt"]] == [row()["prompt"]] * 2
+    with pytest.raises(InputError, match=r"every one of the 3 prompts is longer .*=2 \(shortest 3 tokens\)"):
+        fit_prompts(table, path, Words(), 2, tmp_path / "none.parquet", "training data")
+
+
+@cache
+def tiny():
+    return OmegaConf.to_yaml(compose("multi_turn", "cpu", "tiny", {}))
+
+
+def plan(steps=None, rows=100, done=0, **changes):
+    config = OmegaConf.create(tiny())
+    for key, value in changes.items():
+        OmegaConf.update(config, key, value)
+    check = DataCheck("train.parquet", rows, 3, 50.0, 90)
+    return make_plan(config, check, check, steps, done)
+
+
+def test_the_plan_adds_up():
+    made = plan(steps=60, done=20)
+    assert (made.samples, made.optimizer_steps, made.first_step) == (60 * 16 * 8, 2, 21)
+    assert made.epochs == 10.0 and made.prompt_tokens == 60 * 128 * 50
+    assert made.response_tokens_at_most == 60 * 128 * 64
+    assert plan().steps == 12  # two epochs of six batches
+    assert "steps 21 to 60 are left" in made.lines()[0]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"actor_rollout_ref.actor.ppo_mini_batch_size": 5}, "is not a multiple of actor.ppo_mini"),
+        ({"actor_rollout_ref.actor.ppo_micro_batch_size_per_gpu": 24}, "micro_batch_size_per_gpu=24"),
+        ({"actor_rollout_ref.rollout.n": 1}, "at least 2 completions"),
+        ({"trainer.n_gpus_per_node": 3}, "3 devices"),
+        ({"actor_rollout_ref.rollout.tensor_model_parallel_size": 2}, "tensor_model_parallel_size=2"),
+        ({"rows": 15}, "15 rows that fit are less than one batch"),
+        ({"steps": 0}, "steps must be at least 1"),
+    ],
+)  # fmt: skip
+def test_sizes_that_do_not_fit_are_named(arguments, message):
+    with pytest.raises(InputError) as error:
+        plan(**arguments)
+    assert message in str(error.value)
+
+
+def test_wrong_inputs_start_nothing(tmp_path):
+    good = write(tmp_path / "train.parquet", [row()])
+    val = write(tmp_path / "test.parquet", [row(extra_info={"split": "test", "index": 0})])
+    (tmp_path / "model").mkdir()
+    given = {"train_file": good, "val_file": val, "model": tmp_path / "model", "output": tmp_path / "out"}
+    with pytest.raises(InputError, match=r"no config\.json there"):
+        train(**given)
+    with pytest.raises(InputError, match=r"--model nowhere: no such folder"):
+        train(**given | {"model": "nowhere"})
+    (tmp_path / "model" / "config.json").write_text("{}")
+    with pytest.raises(InputError, match=r"validation data .* in a file for validation"):
+        train(**given | {"val_file": good})
+    with pytest.raises(InputError, match="reward profile 'kind' is unknown"):
+        train(**given, reward_profile="kind")
+    (tmp_path / "file").touch()
+    with pytest.raises(InputError, match=r"--output .*file.*: cannot be written"):
+        train(**given | {"output": tmp_path / "file"})
+    assert not (tmp_path / "out").exists()

@@ -1,0 +1,123 @@
+"""What trainings leave: metrics over several launches, checkpoints, exports, private folders."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import tempfile
+import threading
+from pathlib import Path
+
+import pytest
+
+from cobalt.errors import InfraError, InputError
+from cobalt.training import outcome, process
+
+
+def launch(output, *records, torn=""):
+    folder = outcome.new_launch(output)
+    lines = [json.dumps({"step": step, "data": {"loss": loss}}) + "\n" for step, loss in records]
+    (folder / "metrics.jsonl").write_text("".join(lines) + torn)
+    return folder
+
+
+def test_metrics_of_all_launches_are_one_list(tmp_path):
+    # killed in step 4 while writing, with a checkpoint of step 2: steps 3 and 4 are made again
+    first = launch(tmp_path, (1, 0.1), (2, 0.2), (3, 0.3), torn='{"step": 4, "da')
+    second = launch(tmp_path, (3, 0.33), (4, 0.4))
+    assert outcome.launch_folders(tmp_path) == [first, second]
+    metrics = outcome.read_metrics(folder / "metrics.jsonl" for folder in outcome.launch_folders(tmp_path))
+    assert metrics == [
+        {"step": step, "loss": loss} for step, loss in ((1, 0.1), (2, 0.2), (3, 0.33), (4, 0.4))
+    ]
+
+
+def test_the_latest_checkpoint(tmp_path):
+    assert outcome.checkpoint_step(tmp_path) == 0
+    (tmp_path / outcome.LATEST).write_text("20")
+    with pytest.raises(InputError, match="checkpoint of step 20 is gone"):
+        outcome.checkpoint_step(tmp_path)
+    (tmp_path / "global_step_20" / "actor").mkdir(parents=True)
+    assert outcome.checkpoint_step(tmp_path) == 20
+    (tmp_path / outcome.LATEST).write_text("twenty")
+    with pytest.raises(InputError, match="expected a step number, found 'twenty'"):
+        outcome.checkpoint_step(tmp_path)
+
+
+def test_an_export_replaces_and_leaves_the_checkpoint_alone(tmp_path):
+    source = tmp_path / "global_step_1" / "actor" / "huggingface"
+    source.mkdir(parents=True)
+    with pytest.raises(InfraError, match="no exported model"):
+        outcome.export_model(tmp_path / "global_step_1", tmp_path / "model", fp32=True)
+    (source / "config.json").write_text('{"dtype": "bfloat16", "torch_dtype": "bfloat16"}')
+    (source / "model.safetensors").write_bytes(b"weights")
+    with pytest.raises(InfraError, match="has no tokenizer"):
+        outcome.export_model(tmp_path / "global_step_1", tmp_path / "model", fp32=True)
+    (source / "tokenizer.json").write_text("{}")
+    (tmp_path / "model").mkdir()
+    (tmp_path / "model" / "old").touch()
+    model = outcome.export_model(tmp_path / "global_step_1", tmp_path / "model", fp32=True)
+    assert sorted(path.name for path in model.iterdir()) == [
+        "config.json",
+        "model.safetensors",
+        "tokenizer.json",
+    ]
+    assert json.loads((model / "config.json").read_text()) == {"dtype": "float32"}
+    assert json.loads((source / "config.json").read_text())["dtype"] == "bfloat16"
+
+
+def test_an_output_folder_has_one_training(tmp_path):
+    with (
+        process.output_lock(tmp_path / "out"),
+        pytest.raises(InputError, match="another training is writing there"),
+        process.output_lock(tmp_path / "out"),
+    ):
+        pass
+    with process.output_lock(tmp_path / "out"):
+        pass
+
+
+def sleeper(folder: Path) -> subprocess.Popen[bytes]:
+    """A process that carries the mark of a run."""
+    return subprocess.Popen(
+        [sys.executable, "-c", "import time; print(flush=True); time.sleep(600)"],
+        env={process.MARK: str(folder)}, stdout=subprocess.PIPE, start_new_session=True,
+    )  # fmt: skip
+
+
+def test_private_folders_go_with_their_processes(tmp_path, monkeypatch):
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    with process.private_folder() as folder:
+        assert folder.parent == tmp_path
+        left = sleeper(folder)
+        left.stdout.readline()
+    assert left.wait(5) == -9 and list(tmp_path.iterdir()) == []
+
+    dead = subprocess.Popen([sys.executable, "-c", ""])
+    dead.wait()
+    stale = tmp_path / "cobalt-stale"
+    stale.mkdir()
+    (stale / "launcher").write_text(str(dead.pid))
+    orphan = sleeper(stale)
+    orphan.stdout.readline()
+    with process.private_folder() as folder, process.private_folder() as other:
+        assert sorted(tmp_path.iterdir()) == sorted([folder, other])  # the killed launcher's is gone
+    assert orphan.wait(5) == -9
+
+
+def test_the_training_ends_when_the_caller_is_interrupted(tmp_path):
+    config = tmp_path / "config.yaml"
+    config.write_text("trainer: {device: cpu}")
+    environment = process.environment(tmp_path, cpu=True, threads=1, metrics=tmp_path / "metrics.jsonl")
+    ticks = []
+
+    def tick():
+        ticks.append(1)
+        if len(ticks) == 3:
+            raise KeyboardInterrupt
+
+    before = threading.active_count()
+    with (tmp_path / "log").open("wb") as log, pytest.raises(KeyboardInterrupt):
+        process.run_entry([str(config)], environment, log, tick)
+    assert process._marked(tmp_path) == [] and threading.active_count() == before

@@ -1,0 +1,164 @@
+"""Composed configurations: the released settings arrive under verl's names, mistakes are one message."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from omegaconf import OmegaConf
+
+from cobalt.errors import InputError
+from cobalt.training import settings
+from cobalt.training.settings import compose, verl_folder
+
+# What our files add to verl's configuration; every other key must exist there, or it would do nothing.
+ADDED = (
+    "cobalt.",
+    "ray_kwargs.ray_init.",
+    "trainer.v1.sampler.sampler_kwargs.",
+    "trainer.v1.sampler.custom_sampler.",
+    "actor_rollout_ref.model.override_config.",
+    "actor_rollout_ref.rollout.agent.agent_loop_manager_class",
+    "actor_rollout_ref.actor.fsdp_config.mixed_precision.",
+    "actor_rollout_ref.ref.fsdp_config.mixed_precision.",
+    "actor_rollout_ref.ref.fsdp_config.use_torch_compile",
+    "trainer.max_actor_ckpt_to_keep",
+)
+PUBLISHED = {
+    "algorithm.adv_estimator": "grpo",
+    "algorithm.norm_adv_by_std_in_grpo": True,
+    "algorithm.kl_ctrl.kl_coef": 1e-4,
+    "data.train_batch_size": 128,
+    "data.max_response_length": 6144,
+    "actor_rollout_ref.actor.optim.lr": 1e-6,
+    "actor_rollout_ref.actor.ppo_mini_batch_size": 64,
+    "actor_rollout_ref.actor.ppo_micro_batch_size_per_gpu": 2,
+    "actor_rollout_ref.actor.ppo_epochs": 1,
+    "actor_rollout_ref.actor.entropy_coeff": 0,
+    "actor_rollout_ref.actor.loss_agg_mode": "token-mean",
+    "actor_rollout_ref.actor.optim.clip_grad": 1.0,
+    "actor_rollout_ref.actor.grad_clip": 1.0,
+    "actor_rollout_ref.actor.clip_ratio_low": 0.2,
+    "actor_rollout_ref.actor.clip_ratio_high": 0.4,
+    "actor_rollout_ref.actor.use_kl_loss": True,
+    "actor_rollout_ref.actor.kl_loss_coef": 1e-4,
+    "actor_rollout_ref.actor.kl_loss_type": "mse",
+    "actor_rollout_ref.actor.fsdp_config.param_offload": False,
+    "actor_rollout_ref.model.use_remove_padding": True,
+    "actor_rollout_ref.model.enable_gradient_checkpointing": True,
+    "actor_rollout_ref.rollout.name": "vllm",
+    "actor_rollout_ref.rollout.n": 16,
+    "actor_rollout_ref.rollout.temperature": 1.0,
+    "actor_rollout_ref.rollout.val_kwargs.temperature": 0.6,
+    "actor_rollout_ref.rollout.val_kwargs.top_p": 0.95,
+    "actor_rollout_ref.rollout.val_kwargs.do_sample": True,
+    "actor_rollout_ref.rollout.tensor_model_parallel_size": 1,
+    "actor_rollout_ref.rollout.gpu_memory_utilization": 0.7,
+    "actor_rollout_ref.rollout.max_num_batched_tokens": 16384,
+    "actor_rollout_ref.rollout.log_prob_micro_batch_size_per_gpu": 16,
+    "actor_rollout_ref.ref.log_prob_micro_batch_size_per_gpu": 16,
+    "trainer.nnodes": 1,
+    "trainer.n_gpus_per_node": 4,
+    "trainer.save_freq": 10,
+    "trainer.test_freq": 10,
+    "trainer.critic_warmup": 0,
+    "trainer.project_name": "code-mtrl",
+}
+DIFFERS = {
+    "multi_turn": {
+        "data.max_prompt_length": 10240,
+        "actor_rollout_ref.model.path": "Qwen/Qwen3-8B",
+        "actor_rollout_ref.actor.fsdp_config.optimizer_offload": True,
+        "actor_rollout_ref.ref.fsdp_config.param_offload": True,
+        "trainer.total_epochs": 2,
+    },
+    "single_turn": {
+        "data.max_prompt_length": 2048,
+        "actor_rollout_ref.model.path": "deepseek-ai/DeepSeek-R1-Distill-Llama-8B",
+        "actor_rollout_ref.actor.fsdp_config.optimizer_offload": False,
+        "actor_rollout_ref.ref.fsdp_config.param_offload": False,
+        "trainer.total_epochs": 4,
+    },
+}
+
+
+@pytest.mark.parametrize("recipe", ["multi_turn", "single_turn"])
+def test_the_gpu_profile_has_the_released_settings(recipe):
+    config = compose(recipe, "gpu", "published", {})
+    for key, value in {**PUBLISHED, **DIFFERS[recipe]}.items():
+        assert OmegaConf.select(config, key) == value, key
+    assert config.reward.reward_manager.name == "CobaltReward"
+    assert config.cobalt.reward_profile == "published" and config.cobalt.token_counter == "o200k_base"
+
+
+def test_later_files_win():
+    config = compose("multi_turn", "cpu", "tiny", {"data.seed": 7}, ["actor_rollout_ref.rollout.n=4"])
+    assert config.data.max_prompt_length == 320 and config.data.seed == 7
+    assert config.actor_rollout_ref.rollout.n == 4
+    assert config.trainer.v1.sampler.sampler_kwargs.samples_per_prompt == 4
+    assert config.trainer.v1.sampler.sampler_kwargs.poll_interval_s == 0.02
+    assert config.trainer.device == "cpu" and config.trainer.test_freq == -1
+    assert config.actor_rollout_ref.actor.clip_ratio_high == 0.4  # published, at every scale
+
+
+def test_our_files_set_no_key_that_verl_does_not_have():
+    from hydra import compose as plain
+    from hydra import initialize_config_dir
+
+    with initialize_config_dir(str(verl_folder() / "trainer" / "config"), version_base=None):
+        known = _keys(OmegaConf.to_container(plain("ppo_trainer")))
+    for profile in ("cpu", "gpu"):
+        ours = _keys(OmegaConf.to_container(compose("multi_turn", profile, "tiny", {})))
+        assert {key for key in ours - known if not key.startswith(ADDED)} == set()
+
+
+def _keys(tree, path=""):
+    if not isinstance(tree, dict) or not tree:
+        return {path}
+    return {key for name, value in tree.items() for key in _keys(value, f"{path}.{name}".lstrip("."))}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("other", "cpu", "tiny", {}), "recipe 'other' is unknown; there are: multi_turn, single_turn"),
+        (("multi_turn", "tpu", "tiny", {}), "profile 'tpu'"),
+        (("multi_turn", "cpu", "huge", {}), "scale 'huge'"),
+        (("multi_turn", "cpu", "tiny", {}, ["data.train_batch_sise=8"]), "train_batch_sise"),
+        (("multi_turn", "cpu", "tiny", {}, ["nonsense"]), "nonsense"),
+        (
+            ("multi_turn", "cpu", "tiny", {}, ["reward_model.reward_manager=prime"]),
+            "reward_model.reward_manager: verl 0.9.1 accepts this old key and ignores it",
+        ),
+        (
+            ("multi_turn", "cpu", "tiny", {}, ["custom_reward_function.path=mine.py"]),
+            "custom_reward_function.path",
+        ),
+    ],
+)
+def test_mistakes_are_one_message(arguments, message):
+    with pytest.raises(InputError) as error:
+        compose(*arguments)
+    assert message in str(error.value) and "\n" not in str(error.value)
+
+
+def test_values_need_no_quoting_and_overrides_win():
+    text = "a b, it's back\\slash {x}=é"
+    values = {"data.train_files": text, "data.val_files": "mine"}
+    data = compose("multi_turn", "cpu", "tiny", values, ["data.val_files=theirs"]).data
+    assert (data.train_files, data.val_files) == (text, "theirs")
+
+
+def test_a_folder_that_hides_the_library_is_noticed(tmp_path):
+    package = tmp_path / "verl"
+    package.mkdir()
+    (package / "__init__.py").touch()
+    code = "from cobalt.training.settings import verl_folder; verl_folder()"
+    run = subprocess.run(
+        [sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=False,
+        env={"PYTHONPATH": f"{tmp_path}:{Path(settings.__file__).parents[2]}"},
+    )  # fmt: skip
+    assert "a folder named verl with an __init__.py is in the way" in run.stderr
+    assert not (Path(settings.CONFIG_DIR).parent / "__init__.py").exists()
