@@ -101,10 +101,8 @@ class Job:
         from cobalt.engines import connect
 
         logging.disable_progress_bar()
-        settings = self.config.model
-        engine = connect(
-            settings.engine, str(model), max_context=settings.max_context, threads=self.config.execution.threads
-        )
+        settings, threads = self.config.model, self.config.execution.threads
+        engine = connect(settings.engine, str(model), max_context=settings.max_context, threads=threads)
         try:
             yield engine
         finally:

@@ -79,15 +79,16 @@ class View:
 
     def _advance(self, line: Line, label: str, done: int, total: int | None, fields: dict[str, Any]) -> None:
         with self._lock:
-            line.done, line.total, line.note = done, total, label
+            extra = "".join(f", {name} {value}" for name, value in fields.items() if value)
+            line.note = f"{label} {done}/{'?' if total is None else total}{extra}"
+            line.done, line.total = done, total
             now = time.monotonic()
             if self._live is not None or now - self._written < self._every_s:
                 return
             self._written = now
         left = self.left_s()
         shown = "" if left is None else f", about {duration(left)} left"
-        extra = "".join(f", {name} {value}" for name, value in fields.items() if value)
-        self._say(f"        {label}: {done}/{'?' if total is None else total}{extra}{shown}")
+        self._say(f"        {line.note}{shown}")
 
     def end(self, name: str, *, wall_s: float, rows: int | None, kept: bool) -> None:
         """A stage is done, or was already (`kept`)."""
@@ -99,13 +100,6 @@ class View:
         rows_text = "" if rows is None else f", {rows:,} rows"
         words = "unchanged, kept" if kept else f"done in {duration(wall_s)}"
         self._say(f"{self._number(line)} {line.title}: {words}{rows_text}")
-
-    def note(self, text: str) -> None:
-        """A line that stays on the screen."""
-        if self._live is not None:
-            self._live.console.print(text, highlight=False)
-        else:
-            self._say(text)
 
     def close(self, *, keep: bool = True) -> None:
         """Release the terminal, leaving the list of stages if `keep`."""
@@ -160,7 +154,7 @@ class View:
             if line.total:
                 middle = Table.grid(padding=(0, 1))
                 bar = ProgressBar(total=line.total, completed=line.done, width=24)
-                middle.add_row(bar, Text(f"{line.note} {line.done}/{line.total}", style="dim"))
+                middle.add_row(bar, Text(line.note.replace("_", " "), style="dim"))
         title, spent = Text(line.title, style=style), Text(seconds, justify="right")
         return [Text(mark, style=style), title, spent, middle]
 

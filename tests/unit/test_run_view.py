@@ -32,7 +32,7 @@ def test_plain_lines_tell_stages_rows_and_time_left():
     shown = stream.getvalue().splitlines()
     assert shown[0] == "[ 1/2] first: unchanged, kept, 240 rows"
     assert shown[1] == "[ 2/2] second ..."
-    assert shown[2].strip().startswith("rows: 1/4, masked 2, about ")
+    assert shown[2].strip().startswith("rows 1/4, masked 2, about ")
     assert shown[3] == "[ 2/2] second: done in 12 s"
 
 
