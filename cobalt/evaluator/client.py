@@ -23,9 +23,9 @@ def connect(spec: str = "auto", *, workers: int | None = None) -> Evaluator:
 
     `local`: this machine, `workers` programs at once, at the best isolation level that works; `local:LEVEL`
     names one (`namespaces`, `landlock`, or `none`, which is never chosen otherwise). `serve`: the Ray Serve
-    application `evaluator` of the cluster at RAY_ADDRESS, of the one this process is connected to, or of the
-    one that runs on this machine. A URL: the same application over HTTP. `auto`: `serve` if such an
-    application runs, else `local`.
+    application `evaluator` of the cluster this process is connected to, of the one at RAY_ADDRESS, of the one
+    begun here by `ray start`, or else of any that runs here. A URL: the same application over HTTP. `auto`:
+    `serve`, but without that last resort, if such an application runs; else `local`.
 
     Raises InputError for another `spec`, InfraError if the evaluator cannot be reached or judges wrongly.
     """
@@ -34,7 +34,7 @@ def connect(spec: str = "auto", *, workers: int | None = None) -> Evaluator:
         evaluator = HttpEvaluator(spec)
         evaluator.wait_ready(_READY_S)
     elif spec == "serve":
-        handle = _serve_handle()
+        handle = _serve_handle(search=True)
         if handle is None:
             raise InfraError(
                 f"no Ray Serve application '{APPLICATION}' was found; start one with: serve run "
@@ -43,7 +43,7 @@ def connect(spec: str = "auto", *, workers: int | None = None) -> Evaluator:
         evaluator = ServeEvaluator(handle)
         evaluator.wait_ready(_READY_S)
     elif spec == "auto":
-        handle = _serve_handle()
+        handle = _serve_handle(search=False)
         if handle is None:
             return connect("local", workers=workers)
         evaluator = ServeEvaluator(handle)
@@ -120,9 +120,13 @@ class ServeEvaluator(RemoteEvaluator):
             raise Transient(f"{type(error).__name__}: {error}") from None
 
 
-def _serve_handle() -> Any:
-    """A handle of the running application, or None. Starts no cluster."""
-    address = _cluster_address()
+def _serve_handle(*, search: bool) -> Any:
+    """A handle of the running application, or None. Starts no cluster.
+
+    `search`: take any cluster that runs on this machine. Otherwise only one that was meant for us: `auto`
+    must not hold on to the short-lived cluster of another program.
+    """
+    address = _cluster_address() or ("auto" if search else None)
     if address is None:
         return None
     import ray
@@ -145,12 +149,13 @@ def _serve_handle() -> Any:
 
 
 def _cluster_address() -> str | None:
-    """Address of a cluster that answers: ours if connected, RAY_ADDRESS, or one started on this machine."""
+    """Address of a cluster that answers: ours if connected, RAY_ADDRESS, or the one begun by `ray start`."""
     if "ray" in sys.modules and sys.modules["ray"].is_initialized():
         return "auto"
     address = os.environ.get("RAY_ADDRESS") or ""
     if not address:
-        note = Path(os.environ.get("RAY_TMPDIR", "/tmp")) / "ray" / "ray_current_cluster"
+        folder = os.environ.get("RAY_TMPDIR") or os.environ.get("TMPDIR") or "/tmp"  # as Ray looks for it
+        note = Path(folder) / "ray" / "ray_current_cluster"
         try:
             address = note.read_text().strip()
         except OSError:
