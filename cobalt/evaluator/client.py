@@ -38,7 +38,8 @@ def connect(spec: str = "auto", *, workers: int | None = None) -> Evaluator:
         if handle is None:
             raise InfraError(
                 f"no Ray Serve application '{APPLICATION}' was found; start one with: serve run "
-                f"remote_reward_server:app --name {APPLICATION} --route-prefix {ROUTE}"
+                f"remote_reward_server:app --name {APPLICATION} --route-prefix {ROUTE} (if several Ray "
+                "clusters run here, set RAY_ADDRESS, or give its URL: --evaluator http://localhost:8000)"
             )
         evaluator = ServeEvaluator(handle)
         evaluator.wait_ready(_READY_S)
@@ -136,7 +137,8 @@ def _serve_handle(*, search: bool) -> Any:
     if joined:
         try:
             ray.init(address=address, log_to_driver=False, logging_level="warning")
-        except (ConnectionError, RuntimeError, ValueError):
+        except (ConnectionError, RuntimeError, ValueError) as error:
+            print(f"evaluator: cannot join the Ray cluster at {address}: {error}", file=sys.stderr)
             return None
     try:
         if APPLICATION in serve.status().applications:
