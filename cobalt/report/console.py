@@ -20,7 +20,7 @@ _STYLES = {"better": "bold green", "worse": "bold red", "unclear": "yellow"}
 def show(results: Mapping[str, Any], out: Path, console: Console, *, dialogues: bool = True) -> None:
     """Print headline, tables, example dialogues, files and what to try next."""
     console.print()
-    console.print(Text(headline(results), style="bold"))
+    console.print(Text(headline(results), style="bold"), soft_wrap=True)
     console.print(by_turn(results))
     if results["slots"]:
         console.print(by_slot(results))
@@ -30,7 +30,7 @@ def show(results: Mapping[str, Any], out: Path, console: Console, *, dialogues: 
     if dialogues:
         for example in results["examples"]:
             console.print(dialogue(example))
-    console.print(closing(results, out), highlight=False)
+    console.print(closing(results, out), highlight=False, soft_wrap=True)
 
 
 def by_turn(results: Mapping[str, Any]) -> Table:

@@ -53,7 +53,8 @@ def _run(job: Job, meter: Meter) -> int:
         out.width = 110
     finished = runner.finished()
     if finished:
-        out.print(f"The run in {job.out} is finished and nothing has changed. Its result:", style="green")
+        said = f"The run in {job.out} is finished and nothing has changed. Its result:"
+        out.print(said, style="green", soft_wrap=True)
     else:
         view = job.view = View(lines(runner.stages))
         try:
