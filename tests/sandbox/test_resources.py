@@ -30,6 +30,20 @@ def test_cpu_time_of_children_counts(namespaces):
     assert facts.cpu_s < 2.0
 
 
+def test_cpu_time_of_children_that_have_ended_counts(namespaces):
+    code = """
+import os, time
+while True:
+    if os.fork() == 0:
+        while time.process_time() < 0.1: pass
+        os._exit(0)
+    os.wait()
+"""
+    facts = namespaces.run(code, limits=Limits(cpu_s=1.0))
+    assert facts.limit == "cpu"
+    assert facts.cpu_s < 1.5
+
+
 def test_cpu_time_of_threads_counts(box):
     code = "import threading\ndef spin():\n    while True: pass\nfor _ in range(3): threading.Thread(target=spin).start()"
     assert box.run(code, limits=QUICK).limit == "cpu"
