@@ -16,12 +16,13 @@ from cobalt.pipeline import Summary, failures_path
 from cobalt.prompts import load as load_prompts
 from cobalt.rollouts.settings import MultiTurnSettings, RolloutSettings
 from cobalt.run.config import Config
+from cobalt.run.remember import Remember
 from cobalt.run.view import View
 from cobalt.store import file_sha256
 
 if TYPE_CHECKING:
     from cobalt.engines.base import ChatEngine
-    from cobalt.evaluator import LocalEvaluator
+    from cobalt.evaluator import Evaluator
 
 T = TypeVar("T")
 NOT_IDENTITY = ("execution",)  # how fast, not what
@@ -39,7 +40,7 @@ class Job:
         self.prompts = load_prompts(config.model.prompts)
         self.view: View | None = None
         self._runner = asyncio.Runner()
-        self._evaluator: LocalEvaluator | None = None
+        self._evaluator: Evaluator | None = None
 
     def __enter__(self) -> Job:
         return self
@@ -79,19 +80,20 @@ class Job:
         return self.out.joinpath(*parts)
 
     @property
-    def evaluator(self) -> LocalEvaluator:
+    def evaluator(self) -> Evaluator:
         """The evaluator of all stages but training, opened when first asked for."""
         if self._evaluator is None:
             from cobalt.evaluator import LocalEvaluator
 
             execution = self.config.execution
-            self._evaluator = LocalEvaluator(execution.workers, isolation=execution.isolation)
+            self._evaluator = Remember(LocalEvaluator(execution.workers, isolation=execution.isolation))
         return self._evaluator
 
     def counters(self) -> dict[str, float]:
         """Counters of the evaluator so far."""
         counters = self._evaluator.counters if self._evaluator is not None else {}
-        return {name: float(counters.get(name, 0)) for name in ("tests", "shared", "infra_errors")}
+        found = {name: float(counters.get(name, 0)) for name in ("tests", "shared", "infra_errors")}
+        return found | {"shared": found["shared"] + counters.get("remembered", 0)}
 
     @contextlib.contextmanager
     def engine(self, model: Path) -> Iterator[ChatEngine]:
