@@ -48,8 +48,8 @@ trained on), temperature 1, every dialogue running all turns:
 |---|---|---|
 {rows}
 
-Family hash `{family_hash}`. Made by `scripts/train_tiny_reference.sh` (seed {seed}; deterministic on one
-machine with one thread).
+Family hash `{family_hash}`.
+Made by `scripts/train_tiny_reference.sh` (seed {seed}; deterministic on one machine with one thread).
 """
 
 
