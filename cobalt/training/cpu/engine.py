@@ -6,6 +6,7 @@ from typing import Any
 
 import torch
 import verl.utils.torch_functional as verl_functional
+from torch.nn.functional import cross_entropy
 from verl.utils import tensordict_utils
 from verl.workers.engine import EngineRegistry
 from verl.workers.engine.fsdp import transformer_impl
@@ -58,7 +59,8 @@ class CpuFSDPEngine(transformer_impl.FSDPEngineWithLMHead):
             logits = logits / temperature[packed.row].clamp(min=1e-8).unsqueeze(-1)
         elif temperature != 1.0:
             logits = logits / max(float(temperature), 1e-8)
-        results = {"log_probs": verl_functional.logprobs_from_logits(logits, packed.target)}
+        # verl's logprobs_from_logits saves memory by a Python loop over tokens, which costs more than the rest
+        results = {"log_probs": -cross_entropy(logits, packed.target, reduction="none")}
         if tensordict_utils.get_non_tensor_data(micro_batch, key="calculate_entropy", default=False):
             results["entropy"] = verl_functional.entropy_from_logits(logits)
         offsets = micro_batch["input_ids"].offsets()
