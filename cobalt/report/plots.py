@@ -73,7 +73,7 @@ def training_curve(curves: Mapping[str, Sequence[Mapping[str, float]]], labels: 
 
 def gains(rows: Sequence[tuple[str, float, Sequence[float | None]]], caption: str, salt: str) -> str:
     """Differences in points with 95 % intervals, one line each, and a line at zero."""
-    figure, axes = _figure(height=0.55 + 0.36 * len(rows))
+    figure, axes = _figure(height=0.6 + 0.48 * len(rows))
     for place, (_, points, (lo, hi)) in enumerate(rows):
         if lo is not None and hi is not None:
             axes.hlines(place, lo, hi, color=_COLOURS["cobalt"], linewidth=3, alpha=0.55)

@@ -15,8 +15,8 @@ from cobalt.run.runner import Outcome, Stage
 
 # Seconds on two idle cores, only for the time left that is shown.
 _EXPECTED_S = {
-    "tasks": 0.5, "collect": 20, "repair": 30, "judge": 8, "contexts": 3, "parquet": 2,
-    "train": 190, "train_single": 5, "evaluate": 40, "controls": 30, "report": 5,
+    "tasks": 0.5, "collect": 35, "repair": 30, "judge": 14, "contexts": 1, "parquet": 1,
+    "train": 180, "train_single": 15, "evaluate": 70, "controls": 35, "report": 4,
 }  # fmt: skip
 
 
