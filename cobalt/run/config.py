@@ -19,7 +19,7 @@ class Tasks:
     """The task family and how many tasks of it each split gets (disjoint by structure)."""
 
     family: Literal["tiny"] = "tiny"
-    train: Count = 130
+    train: Count = 150
     dev: Count = 100
     heldout: Annotated[int, Bounds(2)] = 300
 
@@ -62,7 +62,7 @@ class Train:
 
     profile: Literal["cpu", "gpu"] = "cpu"
     reward_profile: str = "plain"
-    steps: Count = 48
+    steps: Count = 60
     contexts: Count = 16
     completions: Annotated[int, Bounds(2)] = 8
     mini_batches: Count = 2
