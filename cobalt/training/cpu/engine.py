@@ -59,7 +59,7 @@ class CpuFSDPEngine(transformer_impl.FSDPEngineWithLMHead):
             logits = logits / temperature[packed.row].clamp(min=1e-8).unsqueeze(-1)
         elif temperature != 1.0:
             logits = logits / max(float(temperature), 1e-8)
-        # verl's logprobs_from_logits saves memory by a Python loop over tokens, which costs more than the rest
+        # verl's logprobs_from_logits saves memory by a Python loop over tokens: slower than all the rest
         results = {"log_probs": -cross_entropy(logits, packed.target, reduction="none")}
         if tensordict_utils.get_non_tensor_data(micro_batch, key="calculate_entropy", default=False):
             results["entropy"] = verl_functional.entropy_from_logits(logits)
