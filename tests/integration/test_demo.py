@@ -14,7 +14,7 @@ ROOT = Path(__file__).parents[2]
 MODEL = ROOT / "models" / "tiny-reference"
 SIZES = """
 name: very small
-tasks: {{train: 24, dev: 4, heldout: 20}}
+tasks: {{train: 16, dev: 4, heldout: 12}}
 model: {{path: {model}}}
 collect: {{samples: 4, turns: 3}}
 train:
@@ -89,15 +89,15 @@ def check(demo: Demo, control: bool) -> None:
     for stage in found["stages"]:
         assert stage["wall_s"] > 0 and stage["cpu_s"] >= 0 and stage["rows_out"] > 0
     assert sum(stage["wall_s"] for stage in found["stages"]) <= found["wall_s"]
-    assert found["evaluator"]["infra_errors"] == 0 and found["evaluator"]["tests"] > 1000
+    assert found["evaluator"]["infra_errors"] == 0 and found["evaluator"]["tests"] > 300
     training = found["training"]
     assert (training["trainer"], training["steps"], training["masked"]) == ("verl", 2, 0)
     assert training["samples"] == 2 * 4 * 4
     assert found["peak_memory_mib"] > 500
     rows = [json.loads(line) for line in (demo.out / "evaluate" / "cobalt_eval.jsonl").open()]
-    assert len(rows) == found["tasks"] == 20
+    assert len(rows) == found["tasks"] == 12
     for turn in range(found["turns"]):
-        share = sum(sample[turn] == 1 for row in rows for sample in row["all_pass_rates"]) / 40
+        share = sum(sample[turn] == 1 for row in rows for sample in row["all_pass_rates"]) / 24
         assert found["pass_at_1"]["cobalt"][turn] == pytest.approx(share)
     wanted = {"blank_feedback", "other_feedback", "best_of_turns"}
     assert set(found["controls"]) == wanted | ({"single_turn_training"} if control else set())
@@ -115,7 +115,7 @@ def test_a_run_is_interrupted_continued_finished_and_left_alone(tmp_path):
     assert processes_of(demo.out) == []
 
     assert demo.run() == 0, demo.said()
-    assert "collect: first programs of the reference: unchanged, kept, 24 rows" in demo.said()
+    assert "collect: first programs of the reference: unchanged, kept, 16 rows" in demo.said()
     assert "To try next" in demo.said()
     assert demo.record("repair")["attempts"] == 2 and demo.record("collect")["attempts"] == 1
     check(demo, control=False)
@@ -155,7 +155,7 @@ def test_a_run_with_both_trainings_survives_interrupts_and_kills_anywhere(tmp_pa
     check(demo, control=True)
     for name in ("collect/single", "collect/judged", "evaluate/cobalt_eval"):
         ids = [json.loads(line)["id"] for line in (demo.out / f"{name}.jsonl").open()]
-        assert len(ids) == len(set(ids)) == (24 if name.startswith("collect") else 20)
+        assert len(ids) == len(set(ids)) == (16 if name.startswith("collect") else 12)
 
 
 @pytest.mark.parametrize(
