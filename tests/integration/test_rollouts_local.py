@@ -19,7 +19,9 @@ pytestmark = pytest.mark.slow
 
 @pytest.fixture(scope="module")
 def model(tmp_path_factory):
-    from cobalt.training.tiny_reference import Recipe, build_model, build_tokenizer
+    from cobalt.training.reference.recipe import Recipe
+    from cobalt.training.reference.tokenizer import build_tokenizer
+    from cobalt.training.reference.train import build_model
 
     folder = tmp_path_factory.mktemp("random")
     tokenizer = build_tokenizer(load("tiny"))
