@@ -20,6 +20,7 @@ ADDED = (
     "trainer.v1.sampler.sampler_kwargs.",
     "trainer.v1.sampler.custom_sampler.",
     "actor_rollout_ref.model.override_config.",
+    "actor_rollout_ref.actor.optim.override_optimizer_config.",  # free-form in verl
     "actor_rollout_ref.rollout.agent.agent_loop_manager_class",
     "actor_rollout_ref.actor.fsdp_config.mixed_precision.",
     "actor_rollout_ref.ref.fsdp_config.mixed_precision.",
