@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import json
-import resource
 import statistics
 import subprocess
 import sys
-import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from functools import partial
@@ -15,6 +13,7 @@ from functools import partial
 from cobalt.evaluator import LocalEvaluator
 from cobalt.flags import parser, positive_int
 from cobalt.records import TestCases
+from cobalt.run.meter import Meter
 
 TESTS = 20
 PROGRAM = "print(sum(map(int, input().split())))\n"
@@ -29,19 +28,16 @@ class Rate:
     cpu_ms_per_test: float
 
 
-def _cpu_s() -> float:
-    used = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
-    return sum(each.ru_utime + each.ru_stime for each in used)
-
-
 def measure(way: str, run: Callable[[], int]) -> Rate:
-    """Time ``run``, which returns the number of tests it ran and ends every process it started."""
-    started, before = time.perf_counter(), _cpu_s()
-    tests = run()
+    """Time ``run``, which returns the number of tests it ran; CPU is that of the whole process tree."""
+    with Meter(0.02) as meter:
+        before = meter.usage()
+        tests = run()
+        after = meter.usage()
     return Rate(
         way,
-        round(tests / (time.perf_counter() - started), 1),
-        round(1000 * (_cpu_s() - before) / tests, 2),
+        round(tests / (after.wall_s - before.wall_s), 1),
+        round(1000 * (after.cpu_s - before.cpu_s) / tests, 2),
     )
 
 
