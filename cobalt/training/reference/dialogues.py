@@ -68,7 +68,7 @@ def dialogue(
 def drill(
     rng: random.Random, attempts: int, recipe: Recipe, prompts: Prompts
 ) -> tuple[list[Message], list[tuple[str, str]]]:
-    """A dialogue of ``attempts`` guesses that all fail, then the right program.
+    """A dialogue of ``attempts`` guesses that all fail, then the right program, kept when it has passed.
 
     Returns the messages and, for each program, its text with the text of the right program: after a failure
     the model is trained towards the right program whatever guess stands there, so that one dialogue holds
@@ -91,8 +91,14 @@ def drill(
             messages.append({"role": "assistant", "content": programs[-1][0]})
             messages.append({"role": "user", "content": prompts.feedback_message(said)})
             if len(programs) == attempts:
-                programs.append((right, right))
-                return [*messages, {"role": "assistant", "content": right}], programs
+                programs += [(right, right)] * 2
+                last: Message = {"role": "assistant", "content": right}
+                return [
+                    *messages,
+                    last,
+                    {"role": "user", "content": prompts.feedback_message(None)},
+                    last,
+                ], programs
 
 
 Encoded = tuple[list[int], list[int], list[float]]  # token ids, targets, loss weights, all [tokens]

@@ -22,7 +22,7 @@ class Recipe:
     kv_heads: int = 2
     head_dim: int = 24
     mlp: int = 256
-    drill_steps: int = 1800  # repairs only, see `drill`
+    drill_steps: int = 1600  # repairs only, see `drill`
     clean_steps: int = 200
     noisy_steps: int = 250
     clean: Mixture = Mixture(0.05, 0.20, 0.75)
