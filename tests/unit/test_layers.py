@@ -17,7 +17,7 @@ LAYERS = [
     ["files", "manifest", "store", "progress", "ledger", "pipeline", "sandbox"],
     ["evaluator", "engines", "tasks", "rewards", "contexts"],
     ["rollouts", "training", "analysis", "report"],
-    ["run", "commands"],
+    ["run", "commands", "__main__"],
 ]
 ORDER = {unit: rank for rank, unit in enumerate(unit for layer in LAYERS for unit in layer)}
 
