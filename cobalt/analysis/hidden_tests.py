@@ -9,7 +9,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from cobalt.analysis.outcomes import Outcomes, summarize
+from cobalt.analysis.outcomes import INFRA_ERROR, Outcomes
+from cobalt.analysis.summary import report_lines, summarize
 from cobalt.errors import InfraError, InputError
 from cobalt.files import atomic_write
 from cobalt.flags import parser
@@ -98,6 +99,8 @@ async def hidden_tests(
     evaluator: Evaluator,
     *,
     code_from: str = "message",
+    per_test: bool = False,
+    shared_verdicts: bool = True,
     seed: int = 0,
     limit: int | None = None,
     concurrency: int = _CONCURRENCY,
@@ -106,37 +109,45 @@ async def hidden_tests(
     """Run every program of `conversations` on `hidden_test_cases`, any number of samples (S) and turns (T).
 
     Writes each row with `all_pass_rates` [S][T] (share of hidden tests passed) and `exec_status` [S][T]
-    (one of `cobalt.records.SUITE_STATUSES`) added, and the statistics to `summary_path(output)` (see
-    `cobalt.analysis.outcomes.summarize`). A program without a verdict after all retries has a null rate and
-    status `infra_error`: it is masked in all statistics, counted, and tried again by the next run on the
-    same output. `seed` is that of the bootstrap. Raises InputError for rows or paths that cannot be used,
-    SettingsChanged for an output of other settings.
+    (one of `cobalt.records.SUITE_STATUSES`) added, with `per_test` also `hidden_test_status` [S][T] (one of
+    TEST_STATUSES for each hidden test), and the statistics to `summary_path(output)` (see
+    `cobalt.analysis.summary.summarize`). Identical programs of a task are run once (`shared_verdicts`);
+    `counts.distinct_programs` says how many there were. A program without a verdict after all retries has a
+    null rate and status `infra_error`: it is masked in all statistics, counted, and tried again by the next
+    run on the same output. `seed` is that of the bootstrap. Raises InputError for rows or paths that cannot
+    be used, SettingsChanged for an output of other settings.
     """
     if code_from not in CODE_FROM:
         raise InputError(f"--code_from must be one of {', '.join(CODE_FROM)}, got {code_from!r}")
     source = rows if isinstance(rows, Source) else open_source(rows, code_from, limit)
     refuse_overwriting(source, output)
-    settings = {"stage": STAGE, "input_sha256": source.sha256, "code_from": code_from}
+    settings: dict[str, Any] = {"stage": STAGE, "input_sha256": source.sha256, "code_from": code_from}
+    if per_test:
+        settings["per_test"] = True
     check_resume(output, settings)
     _drop_unfinished(Path(output))
-    work = _Work(evaluator, code_from)
+    work = _Work(evaluator, code_from, per_test, shared_verdicts)
     run = await run_rows(
         source, work, output=output, concurrency=concurrency, settings=settings, label=STAGE,
         progress=progress, inputs=source.inputs(),
     )  # fmt: skip
-    return await asyncio.to_thread(_finish, run, set(source.ids), seed)
+    return await asyncio.to_thread(_finish, run, set(source.ids), code_from, seed)
 
 
-def _finish(run: Summary, wanted: set[str | int], seed: int) -> HiddenTests:
+def _finish(run: Summary, wanted: set[str | int], code_from: str, seed: int) -> HiddenTests:
     outcomes: list[Outcomes] = []
-    differing = 0
+    differing = distinct = 0
     for number, row in read_jsonl(run.output):
         where = f"{run.output}:{number}"
         if row["id"] in wanted:
             outcomes.append(Outcomes.of(row, where))
             differing += _differing(row)
+            programs = programs_of(row, where, code_from)
+            distinct += len({code for sample in programs for code in sample} - {None})
     summary: dict[str, Any] = {"schema": 1} | summarize(outcomes, seed=seed)
-    summary["counts"] |= {"failed_rows": run.failed, "code_differs": differing}
+    summary["counts"] |= {
+        "failed_rows": run.failed, "code_differs": differing, "distinct_programs": distinct,
+    }  # fmt: skip
     atomic_write(summary_path(run.output), _json(summary))
     notes = []
     if differing:
@@ -149,7 +160,15 @@ def _finish(run: Summary, wanted: set[str | int], seed: int) -> HiddenTests:
             f"{summary['infra_errors']} programs have no verdict (masked); run again to try them again"
         )
     if summary["counts"]["missing_programs"]:
-        notes.append(f"ragged: {summary['counts']['missing_programs']} programs are missing and left out")
+        notes.append(
+            f"ragged: {summary['counts']['missing_programs']} programs are missing and left out; programs by "
+            "turn: " + " ".join(str(turn["programs"]) for turn in summary["by_turn"])
+        )
+    if summary["counts"]["missing_samples"]:
+        notes.append(
+            f"{summary['counts']['missing_samples']} samples are missing: some tasks have fewer than others; "
+            "Pass@k is left out where a task has fewer than k"
+        )
     return HiddenTests(run, summary, notes)
 
 
@@ -157,23 +176,36 @@ def _finish(run: Summary, wanted: set[str | int], seed: int) -> HiddenTests:
 class _Work:
     evaluator: Evaluator
     code_from: str
+    per_test: bool
+    shared_verdicts: bool
 
     async def __call__(self, row: Row) -> Row:
         where = f"task {row['id']!r}"
         tests = tests_of(row, "hidden_test_cases", where)
         programs = programs_of(row, where, self.code_from)
-        judged = [await asyncio.gather(*(self._judge(code, tests) for code in sample)) for sample in programs]
-        return row | {
-            "all_pass_rates": [[rate for rate, _ in sample] for sample in judged],
-            "exec_status": [[status for _, status in sample] for sample in judged],
+        every = [code for sample in programs for code in sample]
+        if self.shared_verdicts:
+            distinct = list(dict.fromkeys(every))
+            known = await asyncio.gather(*(self._judge(code, tests) for code in distinct))
+            verdicts = dict(zip(distinct, known, strict=True))
+            judged = [[verdicts[code] for code in sample] for sample in programs]
+        else:
+            each = iter(await asyncio.gather(*(self._judge(code, tests) for code in every)))
+            judged = [[next(each) for _ in sample] for sample in programs]
+        made = row | {
+            "all_pass_rates": [[rate for rate, _, _ in sample] for sample in judged],
+            "exec_status": [[status for _, status, _ in sample] for sample in judged],
         }
+        if self.per_test:
+            made["hidden_test_status"] = [[tested for _, _, tested in sample] for sample in judged]
+        return made
 
-    async def _judge(self, code: str | None, tests: TestCases) -> tuple[float | None, str]:
+    async def _judge(self, code: str | None, tests: TestCases) -> tuple[float | None, str, list[str] | None]:
         try:
             result = await verdict(self.evaluator, code, tests)
         except InfraError:
-            return None, "infra_error"
-        return pass_rate(result), result["status"]
+            return None, INFRA_ERROR, None
+        return pass_rate(result), result["status"], [each["status"] for each in result.get("per_test") or []]
 
 
 def _drop_unfinished(output: Path) -> None:
@@ -201,25 +233,6 @@ def _json(summary: dict[str, Any]) -> str:
     return json.dumps(summary, indent=1, allow_nan=False) + "\n"
 
 
-def report_lines(summary: dict[str, Any]) -> list[str]:
-    """The two published lines (Pass@1 per turn, relative change against the first), and the intervals."""
-    percent = [_percent(rate) for rate in summary["pass_at_1"]]
-    change = ["n/a" if value is None else f"{value:+.2f}" for value in summary["relative_change_percent"]]
-    lines = ["Pass@1 per turn (%): " + " ".join(percent), "Change against turn 0 (%): " + " ".join(change)]
-    for name, title in (("ci95", "task"), ("ci95_group", "group")):
-        if summary.get(name):
-            bounds = [
-                "[n/a]" if None in pair else f"[{_percent(pair[0])}, {_percent(pair[1])}]"
-                for pair in summary[name]
-            ]
-            lines.append(f"95 % interval, clustered by {title}: " + " ".join(bounds))
-    return lines
-
-
-def _percent(rate: float | None) -> str:
-    return "n/a" if rate is None else f"{100 * rate:.2f}"
-
-
 def main(argv: list[str] | None = None) -> int:
     """The command line of `eval_multi_turn.py`; returns the exit code."""
     flags = parser("Run every program of every turn on the hidden tests and summarise.")
@@ -230,6 +243,12 @@ def main(argv: list[str] | None = None) -> int:
         choices=CODE_FROM,
         default="message",
         help="evaluate the program of the message, or of the uncut response",
+    )
+    flags.add_argument(
+        "--per_test", action="store_true", help="also keep the status of every hidden test of every program"
+    )
+    flags.add_argument(
+        "--no_shared_verdicts", action="store_true", help="run identical programs of a task again and again"
     )
     flags.add_argument("--seed", type=int, default=0, help="of the bootstrap")
     args = flags.parse_args(argv)
@@ -245,12 +264,17 @@ def main(argv: list[str] | None = None) -> int:
 async def _main(args: Any) -> HiddenTests:
     from cobalt.evaluator import connect
 
+    # Everything is checked before the evaluator, which may take a while to start.
+    source = open_source(args.input_file, args.code_from)
+    refuse_overwriting(source, args.output_file)
     with connect(args.evaluator, workers=args.workers) as evaluator, progress_shown() as progress:
         return await hidden_tests(
-            args.input_file,
+            source,
             args.output_file,
             evaluator,
             code_from=args.code_from,
+            per_test=args.per_test,
+            shared_verdicts=not args.no_shared_verdicts,
             seed=args.seed,
             progress=progress,
         )

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from cobalt.analysis.outcomes import Outcomes, summarize, task_rates
+from cobalt.analysis.outcomes import Outcomes, task_rates
+from cobalt.analysis.summary import summarize
 from cobalt.errors import InfraError, InputError
 from cobalt.records import Row, row_id
 from cobalt.stats import Interval, clustered_mean, paired_bootstrap

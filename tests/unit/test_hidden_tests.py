@@ -7,8 +7,9 @@ import pytest
 from rollout_tools import ScriptedEngine, ScriptedJudge, fence, seeded_reply, task
 
 from cobalt.analysis.controls import best_of_n, choices, feedback_control
-from cobalt.analysis.hidden_tests import hidden_tests, report_lines, summary_path
-from cobalt.analysis.outcomes import Outcomes, summarize
+from cobalt.analysis.hidden_tests import hidden_tests, summary_path
+from cobalt.analysis.outcomes import Outcomes
+from cobalt.analysis.summary import report_lines, summarize
 from cobalt.errors import InfraError, InputError, SettingsChanged
 from cobalt.prompts import TINY
 from cobalt.rollouts.multi_turn import multi_turn
@@ -46,7 +47,8 @@ ROWS = [
 
 
 async def test_rows_and_numbers_by_hand(tmp_path):
-    done = await hidden_tests(ROWS, tmp_path / "e.jsonl", ScriptedJudge())
+    judge = ScriptedJudge()
+    done = await hidden_tests(ROWS, tmp_path / "e.jsonl", judge)
     made = rows_of(tmp_path / "e.jsonl")
     third, two = 1 / 3, 2 / 3
     assert [r["all_pass_rates"] for r in made] == [
@@ -74,10 +76,19 @@ async def test_rows_and_numbers_by_hand(tmp_path):
     assert second["wrong_to_right"] == {"count": 2, "of": 3, "rate": two}
     assert s["no_code"] == [0.0, 0.25, 0.0]
     assert s["gain"][0] == {"points": 0.0, "ci95": [0.0, 0.0]} and s["gain"][2]["points"] == 50.0
+    none = [[None, None]] * 3  # one task has no interval
     assert s["by_difficulty"] == {
-        "easy": {"tasks": 1, "pass_at_1": [0.5, 0.0, 1.0]},
-        "hard": {"tasks": 1, "pass_at_1": [0.0, 0.5, 0.5]},
+        "easy": {"tasks": 1, "pass_at_1": [0.5, 0.0, 1.0], "ci95": none},
+        "hard": {"tasks": 1, "pass_at_1": [0.0, 0.5, 0.5], "ci95": none},
     }
+    assert s["by_subset"]["stdin"]["tasks"] == 2 and set(s["by_subset"]) == {"stdin"}
+    # Pass@2 of both tasks: (1, 0), (1, 0), (1, 1)
+    assert s["pass_at_k_se"]["2"] == pytest.approx([0.5, 0.5, 0.0])
+    assert s["pass_at_k_ci95"]["1"] == s["ci95"] and s["se_group"] == s["se"]
+    assert s["by_turn"] == [{"tasks": 2, "programs": 4, "missing": 0}] * 3
+    # a: two and one that pass nothing hidden ("pass 2", "pass 0"), b: five different programs, all once
+    assert s["counts"]["distinct_programs"] == 3 + 5
+    assert len(judge.calls) == 3 + 5 + 1  # and the message without code
     assert s["public"] is None and s["infra_errors"] == 0 and done.exit_code == 0
     assert s["counts"]["programs"] == 12 and s["counts"]["missing_programs"] == 0
     assert report_lines(s)[:2] == [
@@ -109,7 +120,36 @@ async def test_ragged_turns_and_samples_are_reported(tmp_path):
     assert s["pass_at_1"] == [0.75, 1.0, 1.0] and s["samples_per_task"] is None and s["turns"] == 3
     assert s["pass_at_k"] == {"1": [0.75, 1.0, 1.0], "2": [None, None, None]}
     assert s["counts"]["missing_programs"] == 4 and s["counts"]["trajectories"] == 3
-    assert any("ragged: 4 programs" in note for note in done.notes)
+    assert any("ragged: 4 programs" in note and "by turn: 3 1 1" in note for note in done.notes)
+    assert s["counts"]["missing_samples"] == 1 and any("1 samples are missing" in n for n in done.notes)
+
+
+async def test_sharing_can_be_switched_off_and_the_status_of_every_test_kept(tmp_path):
+    judge = ScriptedJudge()
+    rows = [row(0, (ALL, ALL), (ALL, "pass 2"))]
+    await hidden_tests(rows, tmp_path / "e.jsonl", judge, shared_verdicts=False, per_test=True)
+    assert len(judge.calls) == 4
+    passed, failed = ["passed"] * 3, ["passed", "wrong_answer", "wrong_answer"]
+    assert rows_of(tmp_path / "e.jsonl")[0]["hidden_test_status"] == [[passed, passed], [passed, failed]]
+
+
+@pytest.mark.parametrize(
+    "more, subset",
+    [
+        ({"starter_code": "class Solution:\n    def f(self):"}, "functional"),
+        ({"metadata": '{"func_name": "f"}'}, "functional"),
+        ({"metadata": {"func_name": "f"}, "starter_code": ""}, "functional"),
+        ({"hidden_test_cases": '{"fn_name": "f", "inputs": [[1]], "outputs": [1]}'}, "functional"),
+        ({"metadata": "{}", "starter_code": ""}, "stdin"),
+        ({"metadata": "func_name, but not JSON"}, "stdin"),
+        ({}, "stdin"),
+    ],
+)
+def test_functional_tasks_are_told_by_what_they_ask_for(more, subset):
+    outcome = Outcomes.of({"id": 0, "all_pass_rates": [[1.0]]} | more, "f:1")
+    assert summarize([outcome])["by_subset"] == {
+        subset: {"tasks": 1, "pass_at_1": [1.0], "ci95": [[None, None]]}
+    }
 
 
 async def test_trajectories_stopped_at_success_are_carried_forward(tmp_path):
@@ -143,7 +183,8 @@ async def test_faults_are_masked_counted_and_tried_again(tmp_path):
     judge = Mended()
     again = await hidden_tests(rows, tmp_path / "e.jsonl", judge)
     assert again.exit_code == 0 and again.summary["pass_at_1"] == [0.5, 0.25] and again.run.resumed == 1
-    assert len(judge.calls) == 4  # only the row with the fault was done again
+    # Only the row with the fault was done again, each of its two programs once.
+    assert [code for code, _ in judge.calls] == [ALL, "pass"]
     assert [r["id"] for r in rows_of(tmp_path / "e.jsonl")] == [0, 1]
 
 
