@@ -1,0 +1,182 @@
+"""Comparison of runs: figures by hand, refusals that say why, and the command line."""
+
+import itertools
+import json
+
+import numpy as np
+import pytest
+
+from cobalt.analysis.compare import compare
+from cobalt.analysis.runs import EvaluatedRun, named_paths
+from cobalt.commands import compare as command
+from cobalt.errors import InputError
+from cobalt.stats import detectable_difference, holm, paired_permutation, t_quantile
+from cobalt.store import write_jsonl
+
+TESTS = json.dumps({"inputs": ["1"], "outputs": ["1"]})
+
+
+def evaluated(path, rates, **more):
+    """Rows from rates [sample][turn] by id; `more`: further fields, the same in all rows or by id."""
+    rows = []
+    for key, table in rates.items():
+        row = {"id": key, "hidden_test_cases": TESTS, "all_pass_rates": table}
+        rows.append(row | {k: v[key] if isinstance(v, dict) else v for k, v in more.items()})
+    write_jsonl(path, rows)
+    return path
+
+
+OLD = {"a": [[0, 0], [0, 1]], "b": [[0, 0], [0, 0]], "c": [[1, 1], [1, 0]], "d": [[0, 0], [0.5, 0.5]]}
+NEW = {"a": [[0, 1], [0, 1]], "b": [[0, 1], [0, 0]], "c": [[1, 1], [1, 1]], "d": [[0, 0], [0, 0]]}
+
+
+@pytest.fixture
+def runs(tmp_path):
+    groups = {"a": "g", "b": "g", "c": "h", "d": "i"}
+    return [
+        EvaluatedRun.read(name, evaluated(tmp_path / f"{name}.jsonl", table, group=groups))
+        for name, table in (("old", OLD), ("new", NEW))
+    ]
+
+
+def test_every_figure_by_hand(runs):
+    found = compare(runs)
+    first, last = found["comparisons"]
+    assert (first["points"], first["p"], first["ci95"]) == (0.0, 1.0, [0.0, 0.0])
+    assert (last["a"], last["b"], last["turn"], last["n"]) == ("old", "new", 1, 4)
+    assert last["pass_at_1"] == [0.25, 0.625]
+    assert (last["better"], last["worse"], last["equal"]) == (3, 0, 1)
+    # Differences .5 .5 .5 0: all three must keep their sign, or all lose it: 2 of 8 assignments.
+    assert last["points"] == pytest.approx(37.5) and last["p"] == 0.25
+    # By group the sums are 1, .5 and 0: 2 of 4.
+    assert last["p_group"] == 0.5
+    # Two tests each: p 1 and .25 by task, 1 and .5 by group.
+    assert [row["p_holm"] for row in found["comparisons"]] == [1.0, 0.5]
+    assert [row["p_group_holm"] for row in found["comparisons"]] == [1.0, 1.0]
+    # The bootstrap of the mean has the standard deviation of the values over the root of their number.
+    assert last["se"] == pytest.approx(100 * np.std([0.5, 0.5, 0.5, 0]) / 2, rel=0.05)
+    quantiles = 3.182446305 + 0.978472312  # t(.975) and t(.8) with 3 degrees of freedom
+    assert last["detectable_points"] == pytest.approx(quantiles * last["se"], rel=1e-6)
+    assert (found["tasks"], found["groups"], found["tests"]) == (4, 3, 2)
+
+
+def test_all_against_the_first_or_all_pairs_and_chosen_turns(runs):
+    third = EvaluatedRun("third", runs[0].path, runs[1].outcomes, runs[1].tests, runs[1].statements)
+    names = [(row["a"], row["b"]) for row in compare([*runs, third], turns=[1])["comparisons"]]
+    assert names == [("old", "new"), ("old", "third")]
+    found = compare([*runs, third], turns=[1], all_pairs=True)
+    assert [(row["a"], row["b"]) for row in found["comparisons"]] == [*names, ("new", "third")]
+    assert found["comparisons"][2]["points"] == 0.0
+    with pytest.raises(InputError, match="turn 2 is not in all runs: they have turns 0 to 1"):
+        compare(runs, turns=[2])
+
+
+def test_programs_without_a_verdict_are_masked_and_counted(tmp_path, runs):
+    masked = NEW | {"a": [[0, None], [0, None]], "b": [[0, 1], [0, None]]}
+    status = {key: [["ok", "infra_error" if s[1] is None else "ok"] for s in masked[key]] for key in masked}
+    new = EvaluatedRun.read("new", evaluated(tmp_path / "m.jsonl", masked, exec_status=status))
+    found = compare([runs[0], new])
+    last = found["comparisons"][1]
+    assert (last["n"], last["left_out"]) == (3, 1)
+    assert last["pass_at_1"] == [pytest.approx(1 / 6), pytest.approx(2 / 3)]
+    assert "3 programs have no verdict (masked)" in found["notes"]
+
+
+@pytest.mark.parametrize(
+    "change, says",
+    [
+        (lambda r: [x for x in r if x["id"] != "a"], r"not about the same tasks: 1 only in old \('a'\); 3"),
+        (lambda r: [*r, r[0] | {"id": "e"}], r"1 only in new \('e'\); 4 in both"),
+        (
+            lambda r: [r[0] | {"hidden_test_cases": '{"inputs": ["2"], "outputs": ["1"]}'}, *r[1:]],
+            r"same ids but other hidden tests in 1 of 4 tasks \('a'\)",
+        ),
+        (lambda r: [x | {"question": "another"} for x in r], "other statements in 4 of 4 tasks"),
+    ],
+)
+def test_runs_that_differ_are_refused_and_told_how(tmp_path, change, says):
+    old = evaluated(tmp_path / "old.jsonl", OLD, question="one")
+    write_jsonl(tmp_path / "new.jsonl", change([json.loads(line) for line in old.open()]))
+    with pytest.raises(InputError, match=says):
+        compare([EvaluatedRun.read("old", old), EvaluatedRun.read("new", tmp_path / "new.jsonl")])
+
+
+def test_formatting_of_tests_does_not_matter_and_other_sizes_are_noted(tmp_path, runs):
+    spaced = evaluated(tmp_path / "s.jsonl", {k: [s[:1] for s in v[:1]] for k, v in NEW.items()})
+    text = spaced.read_text().replace('{\\"inputs\\": [\\"1\\"]', '{\\"inputs\\":[\\"1\\"]')
+    assert text != spaced.read_text()
+    spaced.write_text(text)
+    found = compare([runs[0], EvaluatedRun.read("short", spaced)])
+    assert found["turns"] == [0]
+    assert found["notes"] == ["old has 2 turns, short 1", "old has 2 samples per task, short 1"]
+
+
+def test_the_command(tmp_path, capsys):
+    old, new = (evaluated(tmp_path / f"{n}_eval.jsonl", t) for n, t in (("old", OLD), ("new", NEW)))
+    assert command.main([str(old), f"Ours={new}", "-o", str(tmp_path / "c.json"), "--turns", "-1"]) == 0
+    said = capsys.readouterr().out
+    assert "Ours against old" in said and "+37.50" in said and "3/0/1" in said
+    found = json.loads((tmp_path / "c.json").read_text())
+    assert found["turns"] == [1] and found["comparisons"][0]["p_holm"] == 0.25
+    with pytest.raises(InputError, match="at least two"):
+        command.main([str(old)])
+
+
+@pytest.mark.parametrize(
+    "text, says",
+    [
+        ('{"id": 1, "question": "?"}\n', r":1: field 'all_pass_rates' is missing.*eval_multi_turn"),
+        ('{"id": 1, "all_pass_rates": [[NaN]]}\n', r":1: all_pass_rates must hold shares"),
+        ('{"id": 1, "all_pass_rates": [[true]]}\n', r":1: all_pass_rates must hold shares"),
+        ('{"id": 1, "all_pass_rates": [[1], []]}\n', r":1: all_pass_rates must hold a list of rates"),
+        ('{"id": 1, "all_pass_rates": [[1]]}\n{"id": 2, "all_pa', r":2: not a JSON object.*cut off"),
+        ('{"id": 1, "all_pass_rates": [[1]]}\n{"id": 1, "all_pass_rates": [[1]]}\n', "occurs twice"),
+        ("", "there are no evaluated rows"),
+    ],
+)
+def test_files_that_cannot_be_compared(tmp_path, text, says):
+    path = tmp_path / "x.jsonl"
+    path.write_text(text)
+    with pytest.raises(InputError, match=says):
+        EvaluatedRun.read("x", path)
+
+
+def test_names_of_runs(tmp_path):
+    assert [name for name, _ in named_paths(["a/x_eval.jsonl", "b/x_eval.jsonl", "n=b/x.jsonl"])] == [
+        "a/x", "b/x", "n",
+    ]  # fmt: skip
+    with pytest.raises(InputError, match="'n' is given twice"):
+        named_paths(["n=a", "n=b"])
+
+
+def test_permutation_p_values_are_exact_and_uniform_enough():
+    rng = np.random.default_rng(0)
+    a, b = rng.normal(size=9).round(2), rng.normal(size=9).round(2)
+    flips = itertools.product([1, -1], repeat=9)
+    sums = [abs(np.dot(signs, a - b)) for signs in flips]
+    assert paired_permutation(a, b) == pytest.approx(np.mean(np.array(sums) >= abs((a - b).sum()) - 1e-9))
+    assert paired_permutation(a, a) == 1.0
+    # More clusters than can be counted: random signs come close to the exact value of a normal sum.
+    x = np.concatenate([np.full(60, 1.0), np.full(40, -1.0)])
+    assert paired_permutation(x, np.zeros(100)) == pytest.approx(0.0569, abs=0.006)  # binomial, both tails
+    zeros = np.zeros(30)
+    hits = sum(paired_permutation(rng.normal(size=30), zeros, n=400, seed=s) <= 0.05 for s in range(400))
+    assert 8 <= hits <= 34
+
+
+def test_holm_is_the_textbook_procedure():
+    assert holm([0.01, 0.04, 0.03, 0.005]) == pytest.approx([0.03, 0.06, 0.06, 0.02])
+    assert holm([0.5, 0.9]) == [1.0, 1.0] and holm([]) == []
+    with pytest.raises(ValueError, match="p values"):
+        holm([1.5])
+
+
+def test_detectable_difference_has_the_power_it_says():
+    se, n = 0.1, 40
+    found = detectable_difference(se, n)
+    assert found == pytest.approx((t_quantile(0.975, n - 1) + t_quantile(0.8, n - 1)) * se)
+    rng = np.random.default_rng(0)
+    values = rng.normal(found, se * np.sqrt(n), size=(4000, n))
+    t = values.mean(axis=1) / (values.std(axis=1, ddof=1) / np.sqrt(n))
+    assert (t > t_quantile(0.975, n - 1)).mean() == pytest.approx(0.8, abs=0.02)
+    assert np.isnan(detectable_difference(0.1, 1))
