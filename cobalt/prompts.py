@@ -121,6 +121,12 @@ DEFAULT = Prompts(
     no_code="No code block could be extracted from the response. Put the program in one ```python block.",
 )
 
+# What a statement says if its tests call a function, where the wrapper asks for a program.
+FUNCTION_NOTE = (
+    "\n\nFor this problem, do not read from stdin or print. Define {name} as below; the tests call it with "
+    "their arguments and compare what it returns.\n```python\n{starter}\n```"
+)
+
 TINY = Prompts(
     system="Write a Python program.",
     instruction="{statement}",
@@ -130,6 +136,12 @@ TINY = Prompts(
 )
 
 BUILT_IN = {"default": DEFAULT, "tiny": TINY}
+
+
+def function_statement(statement: str, fn_name: str, starter_code: str | None) -> str:
+    """A statement whose tests call `fn_name`, with the code to start from (or a bare signature)."""
+    starter = (starter_code or "").strip("\n") or f"def {fn_name}(*arguments):"
+    return statement + FUNCTION_NOTE.replace("{name}", fn_name).replace("{starter}", starter)
 
 
 def load(spec: str) -> Prompts:

@@ -31,6 +31,7 @@ __all__ = [
     "encode_row",
     "file_sha256",
     "manifest_path",
+    "parse_line",
     "read_jsonl",
     "read_manifest",
     "repair_tail",
@@ -65,15 +66,24 @@ def _rows(handle: BufferedReader, name: str, repair: bool) -> Iterator[tuple[int
             if not line.strip():
                 continue
             try:
-                row = json.loads(line)
-                if not isinstance(row, dict):
-                    raise ValueError(f"expected an object, got {type(row).__name__}")
-            except (ValueError, RecursionError) as error:
+                row = parse_line(line, f"{name}:{number}")
+            except InputError:
                 if repair and not line.endswith(b"\n"):
                     return
-                torn = "" if line.endswith(b"\n") else " (the line looks cut off)"
-                raise InputError(f"{name}:{number}: not a JSON object: {error}{torn}") from None
+                raise
             yield number, row
+
+
+def parse_line(line: bytes, where: str) -> Row:
+    """One line of a JSONL file. Raises InputError, beginning with `where`, unless it is a JSON object."""
+    try:
+        row = json.loads(line)
+        if not isinstance(row, dict):
+            raise ValueError(f"expected an object, got {type(row).__name__}")
+    except (ValueError, RecursionError) as error:
+        torn = "" if line.endswith(b"\n") else " (the line looks cut off)"
+        raise InputError(f"{where}: not a JSON object: {error}{torn}") from None
+    return row
 
 
 def encode_row(row: Row) -> bytes:

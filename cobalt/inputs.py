@@ -1,0 +1,304 @@
+"""Rows from wherever they are: JSON lines, Parquet, a folder of either, or a data set of the hub.
+
+Every door names its input as `NAME[:split]`. JSON lines and Parquet are streamed; data sets of the hub are
+fetched once by the `datasets` library into its cache and read from disk. Missing keys and nulls are the
+same in tables,
+so nulls are left out there.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import datetime
+import gzip
+import hashlib
+import json
+import os
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeVar
+
+from cobalt.errors import InputError
+from cobalt.files import StrPath, file_sha256
+from cobalt.hub import DATA_SUFFIXES, hub_files, hub_table, is_hub_name, quiet
+from cobalt.records import Row, row_id
+from cobalt.store import encode_row, parse_line, write_jsonl
+
+T = TypeVar("T")
+Raw = bytes | Row  # a line that is not parsed yet, or a row of a table
+
+ON_BAD_ROW = ("fail", "skip")
+_BOM = b"\xef\xbb\xbf"
+_SPLIT = re.compile(r"[\w.+/\-\[\]%]+")
+_BATCH_ROWS = 64
+_TEXT_OF_REJECT = 2000
+
+
+@dataclass(frozen=True)
+class Part:
+    """One file: `kind` is jsonl or parquet."""
+
+    path: Path
+    kind: str
+
+
+class Input:
+    """Rows of `NAME[:split]`, in order, as often as wanted.
+
+    `name` is as given, `path` the file if it is one plain file (else None), `paths` all local files. Raises
+    InputError where there is nothing to read, with what there is instead.
+    """
+
+    def __init__(self, name: str, parts: list[Part], table: Any = None, revision: str | None = None) -> None:
+        self.name = name
+        self.parts = parts
+        self.revision = revision
+        self._table = table
+        self._sha256: str | None = None
+
+    @property
+    def paths(self) -> list[Path]:
+        return [part.path for part in self.parts]
+
+    @property
+    def path(self) -> Path | None:
+        return self.parts[0].path if len(self.parts) == 1 and self._table is None else None
+
+    def raw(self) -> Iterator[tuple[str, Raw]]:
+        """(`file:line` or `file: row n`, line or row) without parsing lines; blank lines are left out."""
+        for part in self.parts:
+            read = _lines if part.kind == "jsonl" else _parquet_rows
+            yield from read(part.path)
+        if self._table is not None:
+            for number, row in enumerate(self._table, start=1):
+                yield f"{self.name}: row {number}", plain_row(row)
+
+    def __iter__(self) -> Iterator[tuple[str, Row]]:
+        """(where, row). Raises InputError at a line that is not a JSON object."""
+        return ((where, parsed(raw, where)) for where, raw in self.raw())
+
+    @property
+    def sha256(self) -> str:
+        """Identity of the content: of the file's bytes, else of the rows' JSON text."""
+        if self._sha256 is None:
+            if self.path is not None:
+                self._sha256 = file_sha256(self.path)
+            else:
+                digest = hashlib.sha256()
+                for _, raw in self.raw():
+                    digest.update(raw if isinstance(raw, bytes) else encode_row(raw))
+                self._sha256 = digest.hexdigest()
+        return self._sha256
+
+    def facts(self) -> dict[str, Any]:
+        """For a manifest, where the input is no plain file: name, revision of the hub, content."""
+        return {"name": self.name, "revision": self.revision, "sha256": self.sha256}
+
+
+def parsed(raw: Raw, where: str) -> Row:
+    """The row of a line. Raises InputError, beginning with `where`."""
+    return parse_line(raw, where) if isinstance(raw, bytes) else raw
+
+
+def open_input(spec: StrPath) -> Input:
+    """Open `NAME[:split]`: a file, a folder, or a data set of the hub (`owner/name`, `owner/name:split`,
+    `owner/name:file.jsonl`).
+
+    Without a split, a set with one split gives that one, one with several its `train`. Raises InputError
+    for a name that is none of these, an unknown split (with the list of splits), and a hub that cannot be
+    reached.
+    """
+    text = os.fspath(spec)
+    name, split = text, None
+    if not os.path.exists(text) and ":" in text:
+        head, _, tail = text.rpartition(":")
+        if head and _SPLIT.fullmatch(tail):
+            name, split = head, tail
+    if os.path.isdir(name):
+        return _open_folder(text, Path(name), split)
+    if os.path.exists(name):
+        if split is not None and split != "train":
+            raise InputError(f"{name} is a file and has no split {split!r}")
+        return _open_file(text, Path(name))
+    if is_hub_name(name):
+        return _open_hub(text, name, split)
+    raise InputError(
+        f"cannot read {name}: there is no such file or folder, and it is no name of a data set (owner/name)"
+    )
+
+
+def _open_file(text: str, path: Path) -> Input:
+    if not os.access(path, os.R_OK):
+        raise InputError(f"cannot read {path}: permission denied")
+    return Input(text, [Part(path, _kind(path))])
+
+
+def _kind(path: Path) -> str:
+    with open(path, "rb") as handle:
+        return "parquet" if handle.read(4) == b"PAR1" else "jsonl"
+
+
+def _open_folder(text: str, folder: Path, split: str | None) -> Input:
+    if (folder / "dataset_info.json").exists() or (folder / "dataset_dict.json").exists():
+        from datasets import Dataset, load_from_disk
+
+        saved = load_from_disk(str(folder))
+        if not isinstance(saved, Dataset):
+            saved = saved[_choose(split, list(saved), str(folder))]
+        return Input(text, [], saved)
+    from datasets import load_dataset_builder
+
+    try:
+        with quiet():
+            files = load_dataset_builder(str(folder)).config.data_files
+    except Exception as error:  # the library raises many kinds; all mean that it found no data here
+        raise InputError(f"{folder}: no data set found ({_first_line(error)})") from None
+    chosen = _choose(split, [str(each) for each in files], str(folder))
+    paths = [Path(each) for each in files[chosen]]
+    other = next((path for path in paths if not path.name.endswith(DATA_SUFFIXES)), None)
+    if other is not None:
+        raise InputError(f"{other}: JSON lines ({', '.join(DATA_SUFFIXES[:-1])}) or Parquet files are needed")
+    return Input(text, [Part(path, _kind(path)) for path in paths])
+
+
+def _choose(split: str | None, splits: list[str], name: str) -> str:
+    if split is None:
+        split = splits[0] if len(splits) == 1 else "train"
+    if split not in splits:
+        raise InputError(
+            f"{name} has no split {split!r}: give one of them as {name}:SPLIT ({', '.join(splits)})"
+        )
+    return split
+
+
+def _open_hub(text: str, name: str, split: str | None) -> Input:
+    if split is not None and split.endswith(DATA_SUFFIXES):
+        paths, revision = hub_files(name, [split])
+        return Input(text, [Part(path, _kind(path)) for path in paths], revision=revision)
+    table, revision = hub_table(name, lambda splits: _choose(split, splits, name))
+    return Input(text, [], table, revision)
+
+
+def _lines(path: Path) -> Iterator[tuple[str, bytes]]:
+    opener: Any = gzip.open if path.suffix == ".gz" else open
+    try:
+        with opener(path, "rb") as handle:
+            for number, line in enumerate(handle, start=1):
+                if number == 1:
+                    line = line.removeprefix(_BOM)
+                    if line.lstrip()[:1] == b"[" and path.suffix == ".json":
+                        raise InputError(
+                            f"{path}:1: is one JSON array; one object per line is needed (JSONL)"
+                        )
+                if line.strip():
+                    yield f"{path}:{number}", line
+    except (OSError, EOFError) as error:
+        reason = getattr(error, "strerror", None) or str(error)
+        raise InputError(f"cannot read {path}: {reason}") from None
+
+
+def _parquet_rows(path: Path) -> Iterator[tuple[str, Row]]:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    number = 0
+    try:
+        with pq.ParquetFile(path) as file:
+            for batch in file.iter_batches(_BATCH_ROWS):
+                for row in batch.to_pylist():
+                    number += 1
+                    yield f"{path}: row {number}", plain_row(row)
+    except (OSError, pa.ArrowException) as error:
+        raise InputError(f"{path}: not a Parquet file that can be read ({_first_line(error)})") from None
+
+
+def plain_row(row: Row) -> Row:
+    """A row of a table as JSON would hold it: no nulls at the top, dates as ISO text."""
+    return {
+        name: value.isoformat() if isinstance(value, datetime.date) else value
+        for name, value in row.items()
+        if value is not None
+    }
+
+
+def _first_line(error: BaseException) -> str:
+    lines = str(error).strip().splitlines()
+    return lines[0] if lines else type(error).__name__
+
+
+class Rejects:
+    """What to do with rows that cannot be used: stop at the first (`fail`) or leave them out (`skip`).
+
+    Those left out are listed in `OUTPUT.rejects.jsonl` by `close`: `where`, `id` if there is one, `error`,
+    and the beginning of the `text`.
+    """
+
+    def __init__(self, output: StrPath, policy: str = "fail") -> None:
+        if policy not in ON_BAD_ROW:
+            raise InputError(f"--on_bad_row must be one of {', '.join(ON_BAD_ROW)}, got {policy!r}")
+        self.path = rejects_path(output)
+        self.policy = policy
+        self.rows: dict[str, Row] = {}
+
+    def add(self, where: str, error: InputError, raw: Raw) -> None:
+        """Take note of a bad row, or raise `error` with advice."""
+        if self.policy == "fail":
+            raise type(error)(f"{error}; correct it, or leave such rows out: --on_bad_row skip") from None
+        text = raw.decode("utf-8", "replace") if isinstance(raw, bytes) else json.dumps(raw)
+        noted: Row = {"where": where, "error": str(error), "text": text[:_TEXT_OF_REJECT].rstrip("\n")}
+        with contextlib.suppress(InputError):
+            noted["id"] = row_id(parsed(raw, where), where)
+        self.rows[where] = noted
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def close(self) -> None:
+        """Replace the list beside the output, or delete it if every row was good."""
+        if self.rows:
+            write_jsonl(self.path, self.rows.values())
+        else:
+            self.path.unlink(missing_ok=True)
+
+    def line(self) -> list[str]:
+        """What to tell, if anything."""
+        return [f"{len(self.rows)} bad rows left out, see {self.path}"] if self.rows else []
+
+
+def rejects_path(output: StrPath) -> Path:
+    """Where the rows left out are listed: `<output>.rejects.jsonl`."""
+    return Path(os.fspath(output) + ".rejects.jsonl")
+
+
+def checked(source: Input, rejects: Rejects, convert: Callable[[Row, str], T]) -> Iterator[tuple[str, T]]:
+    """(where, `convert(row, where)`) of every good row: one is bad if it is no JSON object or `convert`
+    raises InputError. Rows rejected before are left out, so a second pass gives the same rows.
+    """
+    for where, raw in source.raw():
+        if where in rejects.rows:
+            continue
+        try:
+            item = convert(parsed(raw, where), where)
+        except InputError as error:
+            rejects.add(where, error, raw)
+        else:
+            yield where, item
+
+
+class UniqueIds:
+    """Refuses an id that was used before; 1 and "1" count as the same."""
+
+    def __init__(self, field: str = "id") -> None:
+        self._field = field
+        self._seen: dict[str, str] = {}
+
+    def __call__(self, row: Row, where: str) -> str | int:
+        """The id of a row. Raises InputError if it is missing, of a wrong type or used before."""
+        key = row_id(row, where, self._field)
+        before = self._seen.get(str(key))
+        if before is not None:
+            raise InputError(f"{where}: '{self._field}' {key!r} occurs twice (before: {before})")
+        self._seen[str(key)] = where
+        return key

@@ -1,0 +1,55 @@
+"""What the data doors share: flags, and how a run is shown."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+from collections.abc import Iterable, Iterator
+
+from cobalt.flags import Parser, positive_int
+from cobalt.inputs import ON_BAD_ROW
+from cobalt.progress import Progress, TerminalProgress, make_progress
+
+INPUT_HELP = "JSONL or Parquet file, folder, or data set of the hub (owner/name[:split])"
+
+
+def bad_row_flag(flags: Parser) -> None:
+    flags.add_argument(
+        "--on_bad_row", choices=ON_BAD_ROW, default="fail",
+        help="what a row that cannot be used does: end the run, or be listed in OUTPUT.rejects.jsonl",
+    )  # fmt: skip
+
+
+def evaluator_flags(flags: Parser) -> None:
+    flags.add_argument(
+        "--evaluator", default="auto", metavar="auto|local|serve|URL",
+        help="where programs run; auto is the Serve application of a reachable cluster, else this machine",
+    )  # fmt: skip
+    flags.add_argument(
+        "--workers", type=positive_int, help="worker processes of a local evaluator (default: one per core)"
+    )
+
+
+def cores() -> int:
+    """CPUs that this process may use."""
+    return len(os.sched_getaffinity(0))
+
+
+@contextlib.contextmanager
+def shown() -> Iterator[Progress]:
+    """A progress display for the length of a block."""
+    progress = make_progress()
+    try:
+        yield progress
+    finally:
+        if isinstance(progress, TerminalProgress):
+            progress.close()
+
+
+def tell(lines: Iterable[str], warnings: Iterable[str] = ()) -> None:
+    """Warnings to stderr, the report to stdout."""
+    for warning in warnings:
+        print(f"warning: {warning}", file=sys.stderr)
+    for line in lines:
+        print(line)
