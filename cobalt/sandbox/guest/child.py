@@ -1,5 +1,6 @@
 """A test's own process: limits, isolation, then the program, run as `python solution.py` would."""
 
+import _signal
 import _sitebuiltins
 import atexit
 import builtins
@@ -19,6 +20,7 @@ from typing import Any, NoReturn
 
 from cobalt.sandbox.guest import box, kernel, landlock, seccomp
 
+_SIGINT = int(signal.SIGINT)
 _INTERRUPTED = 130  # Ctrl-C: ends by the signal, unless that is blocked
 
 # What judges of function tasks put in scope before the program.
@@ -41,32 +43,46 @@ def remember_source(name: str, source: bytes) -> None:
     linecache.cache[name] = (len(source), None, lines, name)
 
 
-def set_limits(limits: dict[str, Any], *, cpu_s: float, file_bytes: int) -> None:
-    """Kernel limits of this process and its children. CPU seconds are whole here; the supervisor is exact."""
+Plan = list[tuple[int, int]]
+
+
+def plan_limits(limits: dict[str, Any], *, processes: int | None) -> Plan:
+    """Kernel limits that are the same for every test of a program; `set_limits` adds the others."""
     memory = limits["memory_bytes"]
-    cpu = int(cpu_s) + 2
-    for what, value in (
-        (resource.RLIMIT_CPU, cpu),
+    wanted = [
         (resource.RLIMIT_AS, memory),
         (resource.RLIMIT_DATA, memory),
-        (resource.RLIMIT_FSIZE, file_bytes),
         (resource.RLIMIT_NOFILE, limits["files"]),
         (resource.RLIMIT_CORE, 0),
         (resource.RLIMIT_MEMLOCK, 0),
         (resource.RLIMIT_MSGQUEUE, 0),
         (resource.RLIMIT_SIGPENDING, 1024),
-    ):
-        hard = resource.getrlimit(what)[1]
-        value = value if hard == resource.RLIM_INFINITY else min(value, hard)
+    ]
+    if processes is not None:
+        wanted.append((resource.RLIMIT_NPROC, processes))
+    return [(what, _within_hard(what, value)) for what, value in wanted]
+
+
+def _within_hard(what: int, value: int) -> int:
+    hard = resource.getrlimit(what)[1]
+    return value if hard == resource.RLIM_INFINITY else min(value, hard)
+
+
+def set_limits(plan: Plan, *, cpu_s: float, file_bytes: int) -> None:
+    """Kernel limits of this process and its children. CPU seconds are whole here; the supervisor is exact."""
+    for what, value in plan:
+        resource.setrlimit(what, (value, value))
+    for what, value in ((resource.RLIMIT_CPU, int(cpu_s) + 2), (resource.RLIMIT_FSIZE, file_bytes)):
+        value = _within_hard(what, value)
         resource.setrlimit(what, (value, value))
 
 
 def isolate(
-    level: Any, limits: dict[str, Any], order: dict[str, Any], descriptors: list[int], parent: int
+    level: Any, plan: Plan, tmp_bytes: int, order: dict[str, Any], descriptors: list[int], parent: int
 ) -> None:
     """Give up everything the program must not have. Raises OSError if a step is refused."""
     if level.own_pids:
-        box.private_folders(limits["tmp_bytes"])
+        box.private_folders(tmp_bytes)
     else:
         kernel.die_with_parent(parent)
     os.setsid()  # a signal to "my process group" must not find the processes above
@@ -75,17 +91,14 @@ def isolate(
     if level.name == "landlock":
         landlock.restrict(level.rules_fd)
     os.closerange(3, 1 << 16)
-    set_limits(limits, cpu_s=order["cpu_s"], file_bytes=order["output_bytes"])
+    set_limits(plan, cpu_s=order["cpu_s"], file_bytes=order["output_bytes"])
     if level.own_pids:
-        # Counted within the worker's user namespace: zygote and supervisor are two of them.
-        processes = limits["processes"] + 2
-        resource.setrlimit(resource.RLIMIT_NPROC, (processes, processes))
         os.chdir("/tmp")
-    signal.signal(signal.SIGINT, signal.default_int_handler)
+    _signal.signal(_SIGINT, _signal.default_int_handler)  # the one below `signal`: no enums are made
     if level.name != "none":
         kernel.drop_capabilities()
-    if level.filter_tests:
-        seccomp.test_filter(os.getpid(), own_namespaces=level.own_pids).install()
+    if level.test_filter:
+        seccomp.install(level.test_filter, os.getpid())
     kernel.prctl(kernel.PR_SET_DUMPABLE, 1)
 
 

@@ -4,6 +4,7 @@ import ctypes
 import os
 import platform
 import signal
+import struct
 import time
 
 CLONE_NEWNS = 0x00020000
@@ -76,17 +77,16 @@ def die_with_parent(parent: int) -> None:
         os._exit(1)
 
 
-class _CapHeader(ctypes.Structure):
-    _fields_ = (("version", ctypes.c_uint32), ("pid", ctypes.c_int))
-
-
-_CAP_HEADER = _CapHeader(0x20080522, 0)
-_NO_CAPS = (ctypes.c_uint32 * 6)()
+# What a test calls is prepared here: each object touched after a fork is a page copied.
+_CAP_HEADER = ctypes.create_string_buffer(struct.pack("Ii", 0x20080522, 0))
+_NO_CAPS = ctypes.create_string_buffer(24)
+_CAPSET = (ctypes.addressof(_CAP_HEADER), ctypes.addressof(_NO_CAPS))
+libc.capset.argtypes = [ctypes.c_void_p] * 2
 
 
 def drop_capabilities() -> None:
     """Give up all effective, permitted and inheritable capabilities."""
-    check(libc.capset(ctypes.byref(_CAP_HEADER), ctypes.byref(_NO_CAPS)), "capset")
+    check(libc.capset(*_CAPSET), "capset")
 
 
 def drop_bounding_set() -> None:

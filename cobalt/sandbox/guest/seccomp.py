@@ -2,7 +2,8 @@
 
 Two filters stack. `base_filter` goes on the zygote and so costs nothing per test; it denies what no part of
 the sandbox needs after set-up. `test_filter` goes on the test itself, last, and closes what the supervisor
-still needed (new namespaces and mounts; at the landlock level also processes and foreign signals).
+still needed (new namespaces and mounts; at the landlock level processes and foreign signals). It is assembled
+once and kept short: the kernel compiles it again for every test.
 """
 
 import ctypes
@@ -60,10 +61,10 @@ quotactl quotactl_fd reboot request_key setdomainname sethostname settimeofday s
 userfaultfd uselib vhangup"""
 
 # Landlock leaves these to ordinary permissions, which are those of the user who runs the host.
-_DENIED_WITHOUT_MOUNTS = """chmod chown fchmod fchmodat fchmodat2 fchown fchownat fork fsetxattr futimesat
-inotify_add_watch lchown lremovexattr lsetxattr mq_open mq_unlink msgctl msgget pidfd_open pidfd_send_signal
-removexattr removexattrat semctl semget setxattr setxattrat shmctl shmget socket tkill truncate utime
-utimensat utimes vfork"""
+_DENIED_WITHOUT_MOUNTS = """chmod chown fchmod fchmodat fchmodat2 fchown fchownat fsetxattr futimesat
+inotify_add_watch lchown lremovexattr lsetxattr mount mq_open mq_unlink msgctl msgget pidfd_send_signal
+removexattr removexattrat semctl semget setns setxattr setxattrat shmctl shmget socket tkill truncate umount2
+unshare utime utimensat utimes"""
 
 _LD, _JEQ, _JGE, _JSET, _RET = 0x20, 0x15, 0x35, 0x45, 0x06
 _ALLOW, _ERRNO, _KILL = 0x7FFF0000, 0x00050000, 0x80000000
@@ -72,6 +73,7 @@ _NEW_NAMESPACES = 0x7E020080  # every CLONE_NEW* flag, time namespaces included
 _CLONE_THREAD = 0x00010000
 _AF_UNIX, _SOCK_STREAM = 1, 1
 _F_SETOWN_EX, _FIOSETOWN, _SIOCSPGRP = 15, 0x8901, 0x8902
+_SELF = 0x53454C46  # stands for the id of the process that a filter will be put on
 
 
 class Unsupported(OSError):
@@ -124,16 +126,21 @@ class Filter:
                 (_LD, 0, 0, 0),
             ]
 
-    def install(self) -> None:
-        """Put the filter on this process for good. Raises OSError if the kernel refuses."""
-        code = b"".join(struct.pack("HBBI", *each) for each in [*self._code, (_RET, 0, 0, _ALLOW)])
-        buffer = ctypes.create_string_buffer(code, len(code))
-        program = struct.pack("HxxxxxxQ", len(code) // 8, ctypes.addressof(buffer))
-        pointer = ctypes.create_string_buffer(program, len(program))
-        kernel.prctl(kernel.PR_SET_SECCOMP, 2, ctypes.addressof(pointer))
+    def packed(self) -> bytes:
+        """The instructions as the kernel reads them; `install` puts them on a process."""
+        return b"".join(struct.pack("HBBI", *each) for each in [*self._code, (_RET, 0, 0, _ALLOW)])
 
 
-def base_filter() -> Filter:
+def install(packed: bytes, pid: int = 0) -> None:
+    """Put a filter on this process, whose id is `pid`, for good. Raises OSError if the kernel refuses."""
+    code = packed.replace(struct.pack("I", _SELF), struct.pack("I", pid))
+    buffer = ctypes.create_string_buffer(code, len(code))
+    program = struct.pack("HxxxxxxQ", len(code) // 8, ctypes.addressof(buffer))
+    pointer = ctypes.create_string_buffer(program, len(program))
+    kernel.prctl(kernel.PR_SET_SECCOMP, 2, ctypes.addressof(pointer))
+
+
+def base_filter(*, own_namespaces: bool) -> bytes:
     """For the zygote, after set-up: no execution, no way into other processes, local sockets only."""
     rules = Filter()
     rules.deny(*_DENIED.split())
@@ -148,22 +155,25 @@ def base_filter() -> Filter:
         rules.require(name, 1, 0)
     for name in ("socket", "socketpair"):
         rules.require(name, 0, _AF_UNIX)
-    return rules
-
-
-def test_filter(pid: int, *, own_namespaces: bool) -> Filter:
-    """For the test process `pid` itself, just before the program starts."""
-    rules = Filter()
-    rules.deny("mount", "umount2", "unshare", "setns")
     if not own_namespaces:
         rules.deny(*_DENIED_WITHOUT_MOUNTS.split())
-        rules.require_bits("clone", 0, _CLONE_THREAD)
         rules.require("socketpair", 1, _SOCK_STREAM | 0o2000000)  # as Python asks for it, close-on-exec
-        rules.forbid("prctl", 0, kernel.PR_SET_PDEATHSIG)
         for command in (fcntl.F_SETOWN, fcntl.F_SETSIG, _F_SETOWN_EX):  # signals by way of a descriptor
             rules.forbid("fcntl", 1, command)
         for request in (_FIOSETOWN, _SIOCSPGRP):
             rules.forbid("ioctl", 1, request)
+    return rules.packed()
+
+
+def test_filter(*, own_namespaces: bool) -> bytes:
+    """For a test's own process, just before the program starts."""
+    rules = Filter()
+    if own_namespaces:
+        rules.deny("mount", "umount2", "unshare", "setns")
+    else:
+        rules.deny("fork", "vfork", "pidfd_open")
+        rules.require_bits("clone", 0, _CLONE_THREAD)
+        rules.forbid("prctl", 0, kernel.PR_SET_PDEATHSIG)
         for name in ("kill", "tgkill", "rt_sigqueueinfo", "rt_tgsigqueueinfo"):
-            rules.require(name, 0, pid)
-    return rules
+            rules.require(name, 0, _SELF)
+    return rules.packed()

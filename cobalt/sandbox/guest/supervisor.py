@@ -22,6 +22,7 @@ from cobalt.sandbox.guest import box, child, kernel
 
 _FIRST_TICK_S, _TICK_S, _CROWD_TICK_S = 0.01, 0.1, 0.01
 _PATIENCE = 10  # however busy the host: no test takes longer than this many times its wall limit
+_SIGKILL, _POLLIN = int(signal.SIGKILL), int(select.POLLIN)
 _CLOCK_TICKS = os.sysconf("SC_CLK_TCK")
 _PAGE = os.sysconf("SC_PAGE_SIZE")
 
@@ -32,9 +33,13 @@ class Supervisor:
     def __init__(self, control: socket.socket, level: Any, order: dict[str, Any]) -> None:
         self._control = control
         self._level = level
+        self._own_pids: bool = level.own_pids
         self._name: str = order["name"]
         self._fn: str | None = order["fn"]
         self._limits: dict[str, Any] = order["limits"]
+        # Processes are counted within the worker's user namespace: zygote and supervisor are two of them.
+        processes = self._limits["processes"] + 2 if level.own_pids else None
+        self._plan = child.plan_limits(self._limits, processes=processes)
         self._ready = mmap.mmap(-1, _PAGE)  # shared with the child until the program starts
         self._poller = select.poll()
         self._poller.register(control.fileno(), 0)
@@ -46,7 +51,9 @@ class Supervisor:
         """Returns when the host says so. The last two receive what the compiler says, and what it makes."""
         if self._level.own_pids:
             with contextlib.suppress(OSError):
-                self._last_pid = os.open("/proc/sys/kernel/ns_last_pid", os.O_WRONLY)
+                last_pid = os.open("/proc/sys/kernel/ns_last_pid", os.O_WRONLY)
+                os.pwrite(last_pid, b"1", 0)
+                self._last_pid = last_pid
             box.private_processes()
         elif self._level.name == "none":
             kernel.prctl(kernel.PR_SET_CHILD_SUBREAPER, 1)
@@ -72,7 +79,7 @@ class Supervisor:
 
         def work() -> None:
             os.dup2(stderr_fd, 2)
-            child.set_limits(self._limits, cpu_s=self._limits["cpu_s"], file_bytes=1 << 28)
+            child.set_limits(self._plan, cpu_s=self._limits["cpu_s"], file_bytes=1 << 28)
             self._ready[0] = 1
             child.compile_to(code_fd, self._source, self._name)
 
@@ -87,7 +94,7 @@ class Supervisor:
         parent = os.getpid()
 
         def work() -> None:
-            child.isolate(self._level, self._limits, order, descriptors, parent)
+            child.isolate(self._level, self._plan, self._limits["tmp_bytes"], order, descriptors, parent)
             self._ready[0] = 1
             self._ready.close()
             child.run(self._code, self._source, self._name, self._fn)
@@ -102,8 +109,7 @@ class Supervisor:
         self._ready[0] = 0
         if self._last_pid >= 0:
             # Every test gets the same process id: the next one must not tell what the last one started.
-            with contextlib.suppress(OSError):
-                os.pwrite(self._last_pid, b"1", 0)
+            os.pwrite(self._last_pid, b"1", 0)
         start = time.monotonic()
         pid = os.fork()
         if pid == 0:
@@ -115,7 +121,7 @@ class Supervisor:
             finally:
                 os._exit(71)
         gone = os.pidfd_open(pid)
-        self._poller.register(gone, select.POLLIN)
+        self._poller.register(gone, _POLLIN)
         why = ""
         tick = _FIRST_TICK_S
         wait = min(tick, cpu_s, wall_s)
@@ -142,7 +148,7 @@ class Supervisor:
         os.close(gone)
         if why:
             with contextlib.suppress(ProcessLookupError):
-                os.kill(pid, signal.SIGKILL)
+                os.kill(pid, _SIGKILL)
         status, usage = os.wait4(pid, 0)[1:]
         wall = time.monotonic() - start
         cpu = usage.ru_utime + usage.ru_stime + self._kill_rest()
@@ -157,14 +163,16 @@ class Supervisor:
 
     def _kill_rest(self) -> float:
         """End whatever a test left behind; returns the CPU seconds that it had used."""
-        if self._level.own_pids:
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(-1, signal.SIGKILL)
+        if self._own_pids:
+            try:
+                os.kill(-1, _SIGKILL)
+            except ProcessLookupError:
+                return 0.0  # nobody is left, not even to be waited for
         cpu = 0.0
         while True:
             if self._level.name == "none":
                 for orphan in _children():
-                    os.kill(orphan, signal.SIGKILL)
+                    os.kill(orphan, _SIGKILL)
             try:
                 usage = os.wait4(-1, 0)[2]
             except ChildProcessError:

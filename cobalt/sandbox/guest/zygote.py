@@ -36,7 +36,7 @@ class Level:
         self.own_pids = name == "namespaces"
         self.rules_fd = landlock.ruleset(box.readable_paths()) if name == "landlock" else -1
         self.pid_namespace = -1  # set inside
-        self.filter_tests = name != "none"
+        self.test_filter = b""  # set inside
 
 
 def main(control_fd: int, parent_fd: int, level_name: str) -> None:
@@ -64,8 +64,9 @@ def _enter(level: Level, control_fd: int, parent_fd: int) -> dict[str, Any]:
     kernel.set_thread_stack(8 << 20)
     with contextlib.suppress(OSError), open("/proc/self/oom_score_adj", "w") as file:
         file.write("1000")  # if memory runs out on this machine, let it be ours that goes
+    filter_tests = level.name == "landlock"
     if level.own_pids:
-        level.filter_tests = not box.enter(parent_fd, control_fd)
+        filter_tests = not box.enter(parent_fd, control_fd)
         level.pid_namespace = os.open("/proc/self/ns/pid", os.O_RDONLY | os.O_CLOEXEC)
     elif level.name == "landlock":
         kernel.prctl(kernel.PR_SET_DUMPABLE, 0)
@@ -76,7 +77,9 @@ def _enter(level: Level, control_fd: int, parent_fd: int) -> dict[str, Any]:
         signal.signal(number, signal.SIG_DFL)
     kernel.prctl(kernel.PR_SET_NO_NEW_PRIVS, 1)
     if level.name != "none":
-        seccomp.base_filter().install()
+        seccomp.install(seccomp.base_filter(own_namespaces=level.own_pids))
+    if filter_tests:
+        level.test_filter = seccomp.test_filter(own_namespaces=level.own_pids)
     return {"pid": os.getpid(), "python": sys.version.split()[0], "landlock": landlock.version()}
 
 
