@@ -8,8 +8,8 @@ import sys
 from collections.abc import Iterable, Iterator
 
 from cobalt.flags import Parser, positive_int
-from cobalt.inputs import ON_BAD_ROW
 from cobalt.progress import Progress, TerminalProgress, make_progress
+from cobalt.rejects import ON_BAD_ROW
 
 INPUT_HELP = "JSONL or Parquet file, folder, or data set of the hub (owner/name[:split])"
 

@@ -7,11 +7,12 @@ from contextlib import ExitStack
 from cobalt.flags import parser
 from cobalt.inputs import open_input
 from cobalt.prompts import load
-from cobalt.tasks.build_taco import SPLITS, TacoSettings, build_taco, overlap_path, split_path
+from cobalt.tasks.build_taco import build_taco
 from cobalt.tasks.doors import INPUT_HELP, bad_row_flag, cores, evaluator_flags, shown, tell
 from cobalt.tasks.reference import MAX_SOLUTIONS
 from cobalt.tasks.splits import DEV_SIZE, NUM_PUBLIC
 from cobalt.tasks.taco import FUNCTIONAL
+from cobalt.tasks.taco_files import SPLITS, TacoSettings, overlap_path, split_path
 
 DEFAULT_INPUT = "likaixin/TACO-verified"
 DEFAULT_OUTPUT = "data/taco_verified_filtered.jsonl"

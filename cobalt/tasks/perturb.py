@@ -1,0 +1,162 @@
+"""Perturbed public tests: the expected outputs of two of them exchanged (arXiv 2602.03806, PTB).
+
+No value is edited, so what a perturbed test expects is always the right answer to another one.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from cobalt.errors import InputError
+from cobalt.files import StrPath
+from cobalt.flags import parser
+from cobalt.inputs import Input, open_input
+from cobalt.progress import Progress
+from cobalt.records import Row, TestCases, require
+from cobalt.rejects import Rejects, UniqueIds, checked
+from cobalt.store import write_jsonl, write_manifest
+from cobalt.tasks.doors import INPUT_HELP, bad_row_flag, shown, tell
+
+N_PAIRS = 2
+
+
+@dataclass
+class PerturbSummary:
+    """Tasks read, written, bad, and dropped by reason."""
+
+    read: int = 0
+    written: int = 0
+    bad_rows: int = 0
+    dropped: dict[str, int] = field(default_factory=dict)
+
+
+def perturb(
+    tests: TestCases, rng: random.Random, n_pairs: int = N_PAIRS
+) -> tuple[TestCases, TestCases] | str:
+    """(the exchanged tests, all tests with these first), or why it cannot be done.
+
+    The (input, output) pairs are shuffled. The first pair of each distinct stripped output goes to one list,
+    the others to a second. The first ``n_pairs`` pairs of the first list exchange their outputs two by two;
+    then come the rest of the first list and the second. Inputs and outputs are the same multisets as before.
+    """
+    pairs = list(zip(tests.inputs, tests.outputs, strict=True))
+    rng.shuffle(pairs)
+    distinct: list[tuple[Any, Any]] = []
+    others: list[tuple[Any, Any]] = []
+    seen: set[str] = set()
+    for pair in pairs:
+        key = _output_key(pair[1])
+        (others if key in seen else distinct).append(pair)
+        seen.add(key)
+    if len(distinct) < n_pairs:
+        return f"fewer than {n_pairs} distinct outputs"
+    swapped = []
+    for first, second in zip(distinct[:n_pairs:2], distinct[1:n_pairs:2], strict=True):
+        swapped += [(first[0], second[1]), (second[0], first[1])]
+    return _tests(swapped, tests.fn_name), _tests(swapped + distinct[n_pairs:] + others, tests.fn_name)
+
+
+def _output_key(output: Any) -> str:
+    return output.strip() if isinstance(output, str) else json.dumps(output, sort_keys=True)
+
+
+def _tests(pairs: list[tuple[Any, Any]], fn_name: str | None) -> TestCases:
+    return TestCases([pair[0] for pair in pairs], [pair[1] for pair in pairs], fn_name)
+
+
+def run_perturbation(
+    source: Input | StrPath,
+    output: StrPath,
+    *,
+    seed: int = 42,
+    n_pairs: int = N_PAIRS,
+    on_bad_row: str = "fail",
+    progress: Progress | None = None,
+) -> PerturbSummary:
+    """Replace ``output``, atomically, by the tasks of ``source`` with ``modified_test_cases`` and
+    ``perturbed_public_test_cases`` added. Every task draws from ``seed`` and its id, so a task is perturbed
+    in the same way in any file.
+
+    Raises InputError for an input that cannot be used (``file:line``, field); nothing has been changed then.
+    """
+    source = source if isinstance(source, Input) else open_input(source)
+    if n_pairs < 2 or n_pairs % 2:
+        raise InputError(f"--n_pairs must be even and at least 2, got {n_pairs}: pairs exchange two by two")
+    target = Path(output)
+    if any(target.exists() and target.samefile(path) for path in source.paths):
+        raise InputError(f"{target} is the input file; give another --output_file")
+    rejects, summary, ids = Rejects(output, on_bad_row), PerturbSummary(), UniqueIds()
+
+    def made(row: Row, where: str) -> Row | str:
+        public = require(row, "public_test_cases", (str, dict), where)
+        tests = TestCases.parse(public, where=f"{where}: field 'public_test_cases'")
+        rng = random.Random(f"perturbation {seed} {ids(row, where)!r}")
+        found = perturb(tests, rng, n_pairs)
+        if isinstance(found, str):
+            return found
+        added = {"modified_test_cases": found[0].to_json(), "perturbed_public_test_cases": found[1].to_json()}
+        return row | added
+
+    def rows() -> Iterator[Row]:
+        for _, found in checked(source, rejects, made):
+            summary.read += 1
+            if progress is not None:
+                progress.advance("tasks", summary.read, None, dropped=sum(summary.dropped.values()))
+            if isinstance(found, str):
+                summary.dropped[found] = summary.dropped.get(found, 0) + 1
+            else:
+                summary.written += 1
+                yield found
+        summary.bad_rows = len(rejects)
+        if not summary.read:
+            raise InputError(f"{source.name} holds no rows that can be used")
+
+    write_jsonl(output, rows())
+    rejects.close()
+    write_manifest(
+        output,
+        settings={
+            "stage": "perturbation",
+            "input_sha256": source.sha256,
+            "seed": seed,
+            "n_pairs": n_pairs,
+            "on_bad_row": on_bad_row,
+        },
+        inputs={"input_file": source.path} if source.path is not None else {},
+        counts=asdict(summary),
+        extra={"input": source.facts()},
+    )
+    return summary
+
+
+def main(argv: list[str] | None = None) -> int:
+    """The command line of ``preproc/run_perturbation.py``; returns the exit code."""
+    flags = parser(
+        "Exchange the expected outputs of public tests, so that no right program can pass them all."
+    )
+    flags.add_argument("-i", "--input_file", required=True, help=f"tasks: {INPUT_HELP}")
+    flags.add_argument("-o", "--output_file", required=True, help="JSONL to write")
+    flags.add_argument(
+        "--seed", type=int, default=42, help="together with a task's id it decides what is drawn"
+    )
+    flags.add_argument(
+        "--n_pairs", type=int, default=N_PAIRS, help="(input, output) pairs that exchange outputs two by two"
+    )
+    bad_row_flag(flags)
+    args = flags.parse_args(argv)
+    with shown() as progress:
+        summary = run_perturbation(
+            args.input_file, args.output_file, seed=args.seed, n_pairs=args.n_pairs,
+            on_bad_row=args.on_bad_row, progress=progress,
+        )  # fmt: skip
+    lines = [f"{args.output_file}: {summary.written} of {summary.read} tasks perturbed"]
+    lines += [f"{count} tasks dropped: {reason}" for reason, count in summary.dropped.items()]
+    if summary.bad_rows:
+        lines.append(f"{summary.bad_rows} bad rows left out, see {args.output_file}.rejects.jsonl")
+    tell(lines)
+    return 0
