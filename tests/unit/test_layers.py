@@ -14,7 +14,7 @@ ROOT = Path(__file__).parents[2]
 # A unit (module or package under cobalt/) may import itself and what stands before it, row by row.
 LAYERS = [
     ["errors", "flags", "records", "prompts", "text", "stats"],
-    ["files", "manifest", "store", "hub", "inputs", "progress", "ledger", "pipeline", "sandbox"],
+    ["files", "manifest", "store", "hub", "inputs", "rejects", "progress", "ledger", "pipeline", "sandbox"],
     ["evaluator", "engines", "tasks", "rewards", "contexts"],
     ["rollouts", "training", "analysis", "report"],
     ["run", "commands", "__main__"],
