@@ -134,13 +134,15 @@ def turn_errors(
     }
     write_jsonl(output, result.rows)
     atomic_write(summary_path(output), json.dumps(result.summary, indent=1, allow_nan=False) + "\n")
+    inputs: dict[str, str | os.PathLike[str]] = {"data_file": data}
+    inputs.update(source.inputs())
     write_manifest(
         output,
         settings={
             "stage": STAGE, "match": match, "seed": seed,
             "input_sha256": source.sha256, "data_sha256": file_sha256(data),
         },
-        inputs={"data_file": Path(data), **source.inputs()},
+        inputs=inputs,
         counts={name: result.summary[name] for name in ("cases", "trajectories", "problems")},
     )  # fmt: skip
     return result

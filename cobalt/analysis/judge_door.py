@@ -1,0 +1,121 @@
+"""The command line of `run_llm_judge.py`."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sys
+from typing import Any
+
+from cobalt.analysis.calibration import calibrate, lines
+from cobalt.analysis.judge import Judged, JudgeSettings, judge_file, open_cases
+from cobalt.engines import ENGINES, check, connect
+from cobalt.engines.base import ChatEngine
+from cobalt.errors import InputError
+from cobalt.files import atomic_write
+from cobalt.flags import Parser, parser, positive_int
+from cobalt.rollouts.doors import closing_line, progress_shown
+
+MODEL = "gpt-4.1-2025-04-14"  # of the published script; its README names gpt-5-2025-08-07
+EFFORTS = ("none", "minimal", "low", "medium", "high")
+_KEYS = {
+    "openai_api_key": "OPENAI_API_KEY",
+    "aws_access_key_id": "AWS_ACCESS_KEY_ID",
+    "aws_secret_access_key": "AWS_SECRET_ACCESS_KEY",
+    "aws_region_name": "AWS_REGION_NAME",
+}
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Judge cases, or with --calibrate the judge; returns the exit code."""
+    args = _flags().parse_args(argv)
+    settings = JudgeSettings(
+        args.num_completions, args.temperature, args.top_p, args.max_tokens,
+        None if args.reasoning_effort == "none" else args.reasoning_effort, args.ask_again, args.seed,
+    )  # fmt: skip
+    if not args.calibrate:
+        if not args.input_file or not args.output_file:
+            raise InputError("run_llm_judge.py needs --input_file and --output_file (or --calibrate)")
+        open_cases(args.input_file)  # before an engine is opened
+    return asyncio.run(_main(args, settings))
+
+
+def _flags() -> Parser:
+    flags = parser("Let a model sort turn errors into kinds of hacking, with several votes if asked for.")
+    flags.add_argument("-i", "--input_file", help="rows of extract_turn_level_errors.py")
+    flags.add_argument("-o", "--output_file", help="JSONL file to write, or to continue")
+    flags.add_argument(
+        "--calibrate",
+        action="store_true",
+        help="judge the project's clear cases instead and print the confusion matrix (-o: as JSON, too)",
+    )
+    flags.add_argument("--engine", choices=ENGINES, default="litellm", help="what runs the model")
+    flags.add_argument("--model_name", default=MODEL, help="the judge")
+    flags.add_argument("--base_url", help="address of an OpenAI-compatible service, for --engine openai")
+    flags.add_argument("-n", "--num_completions", type=positive_int, default=1, help="votes per case")
+    flags.add_argument("-r", "--reasoning_effort", choices=EFFORTS, default="low", help="where there is such")
+    flags.add_argument("--temperature", type=float, default=1.0, help="0 is greedy")
+    flags.add_argument("--top_p", type=float, default=1.0, help="share of probability that is sampled from")
+    flags.add_argument("--max_tokens", type=positive_int, default=32_000, help="new tokens per vote")
+    flags.add_argument(
+        "--ask_again", type=int, default=2, help="tries after a vote that cannot be read; then it is Unknown"
+    )
+    flags.add_argument("--concurrency", type=positive_int, default=4, help="cases at once")
+    flags.add_argument("--seed", type=int, default=0, help="of the votes")
+    for name, variable in _KEYS.items():
+        flags.add_argument(f"--{name}", default="", help=f"better set {variable}")
+    return flags
+
+
+def open_engine(args: Any) -> ChatEngine:
+    """The engine of the flags. Keys are better in the environment; those given as flags stay in memory."""
+    keys = {name: value for name in _KEYS if (value := getattr(args, name))}
+    if keys:
+        names = ", ".join(_KEYS[name] for name in keys)
+        print(
+            f"warning: keys on the command line can be seen by others; set {names} instead", file=sys.stderr
+        )
+    return connect(args.engine, args.model_name, args.base_url, **({"keys": keys} if keys else {}))
+
+
+async def _main(args: Any, settings: JudgeSettings) -> int:
+    engine = open_engine(args)
+    try:
+        await check(engine)
+        with progress_shown() as progress:
+            if args.calibrate:
+                found = await calibrate(engine, settings, concurrency=args.concurrency, progress=progress)
+            else:
+                judged = await judge_file(
+                    args.input_file, args.output_file, engine, settings,
+                    concurrency=args.concurrency, progress=progress,
+                )  # fmt: skip
+    finally:
+        await engine.aclose()
+    if not args.calibrate:
+        print("\n".join(report_lines(judged)))
+        return judged.run.exit_code
+    if args.output_file:
+        atomic_write(args.output_file, json.dumps(found, indent=1, allow_nan=False) + "\n")
+    print("\n".join(lines(found)))
+    return 0
+
+
+def report_lines(judged: Judged) -> list[str]:
+    """The published line (counts of first votes), majorities with intervals, agreement, and the file."""
+    found = judged.summary
+    made = [f"Final Classification Counts: {found['first_votes']}"]
+    for label, row in found["verdicts"].items():
+        lo, hi = row["ci95"]
+        bounds = "" if lo is None else f" [{100 * lo:.1f}, {100 * hi:.1f}]"
+        made.append(f"{label}: {row['cases']} cases, {100 * row['share']:.1f} %{bounds}")
+    if found["votes"] > 1:
+        alpha = found["agreement"]["alpha"]
+        made.append(
+            f"Krippendorff's alpha of {found['votes']} votes: {'n/a' if alpha is None else f'{alpha:.3f}'}"
+        )
+    if found["unreadable_votes"] or found["asked_again"]:
+        made.append(
+            f"{found['asked_again']} votes asked again, {found['unreadable_votes']} unreadable at the end"
+        )
+    return [*made, closing_line(judged.run)]
