@@ -8,7 +8,7 @@ string that holds JSON text.
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar, TypedDict, TypeVar, overload
+from typing import Any, ClassVar, NotRequired, TypedDict, TypeVar, overload
 
 from cobalt.errors import BadRequest, InputError
 
@@ -16,6 +16,7 @@ Row = dict[str, Any]
 
 SUITE_STATUSES = ("ok", "no_code", "compile_error", "infra_error")
 TEST_STATUSES = ("passed", "wrong_answer", "runtime_error", "time_limit", "memory_limit", "output_limit")
+SKIPPED = "skipped"  # a test's status only where judging was asked to stop at the first failure
 
 _T = TypeVar("_T")
 
@@ -28,12 +29,15 @@ class Message(TypedDict):
 
 
 class TestResult(TypedDict):
-    """Outcome of one test: `status` from TEST_STATUSES, times in seconds, `returncode` None if killed."""
+    """Outcome of one test: `status` from TEST_STATUSES (or SKIPPED), times in seconds, `returncode` None if
+    killed, `peak_bytes` of resident memory of its largest process.
+    """
 
     status: str
     cpu_s: float
     wall_s: float
     returncode: int | None
+    peak_bytes: NotRequired[int]
 
 
 class ExecutionResult(TypedDict, total=False):

@@ -12,8 +12,8 @@ from typing import Any
 from cobalt.errors import BadRequest, InfraError, InputError
 from cobalt.evaluator.base import Evaluator
 from cobalt.evaluator.local import LocalEvaluator
-from cobalt.evaluator.remote import RemoteEvaluator, Transient
-from cobalt.evaluator.request import APPLICATION, ROUTE
+from cobalt.evaluator.remote import Refused, RemoteEvaluator, Transient
+from cobalt.evaluator.request import APPLICATION, ROUTE, TOKEN_VARIABLE
 
 _READY_S = 60.0
 
@@ -64,7 +64,10 @@ def _describe(evaluator: Evaluator) -> str:
 
 
 class HttpEvaluator(RemoteEvaluator):
-    """The service over HTTP; `url` is that of the application (the route `/evaluator` is added if absent)."""
+    """The service over HTTP; `url` is that of the application (the route `/evaluator` is added if absent).
+
+    A token that the service asks for is taken from the environment (COBALT_EVALUATOR_TOKEN).
+    """
 
     name = "http"
 
@@ -72,10 +75,12 @@ class HttpEvaluator(RemoteEvaluator):
         url = url.rstrip("/")
         super().__init__(url if url.endswith(ROUTE) else url + ROUTE)
 
-    def _send(self, request: Any, seconds: float) -> Any:
-        post = urllib.request.Request(
-            self.where, json.dumps(request).encode(), {"Content-Type": "application/json"}, method="POST"
-        )
+    def _send(self, requests: list[dict[str, Any]], seconds: float) -> Any:
+        headers = {"Content-Type": "application/json"}
+        token = os.environ.get(TOKEN_VARIABLE)
+        if token:
+            headers["Authorization"] = f"Bearer {token}"
+        post = urllib.request.Request(self.where, json.dumps(requests).encode(), headers, method="POST")
         try:
             with urllib.request.urlopen(post, timeout=seconds) as response:
                 return json.load(response)
@@ -84,6 +89,12 @@ class HttpEvaluator(RemoteEvaluator):
                 text = error.read(1 << 16).decode("utf-8", "replace")
             if error.code in (413, 422):
                 raise BadRequest(_error_text(text)) from None
+            if error.code in (429, 503):
+                raise Refused(f"HTTP {error.code}: {text[:300]}") from None
+            if error.code in (401, 403):
+                raise InfraError(
+                    f"the evaluator at {self.where} refuses the token: set {TOKEN_VARIABLE} to the service's"
+                ) from None
             raise Transient(f"HTTP {error.code}: {text[:300]}") from None
         except (OSError, ValueError) as error:
             raise Transient(f"{type(error).__name__}: {error}") from None
@@ -105,12 +116,14 @@ class ServeEvaluator(RemoteEvaluator):
         super().__init__(f"the Ray Serve application '{APPLICATION}'")
         self._handle = handle
 
-    def _send(self, request: Any, seconds: float) -> Any:
+    def _send(self, requests: list[dict[str, Any]], seconds: float) -> Any:
         from ray.exceptions import RayError, RayTaskError
-        from ray.serve.exceptions import RayServeException
+        from ray.serve.exceptions import BackPressureError, RayServeException
 
         try:
-            return self._handle.remote(request).result(timeout_s=seconds)
+            return self._handle.remote(requests).result(timeout_s=seconds)
+        except BackPressureError as error:
+            raise Refused(str(error)) from None
         except BadRequest as error:
             raise BadRequest(str(getattr(error, "cause", error))) from None
         except RayTaskError as error:

@@ -11,9 +11,10 @@ from typing import Any, Self
 
 from cobalt.errors import InfraError
 from cobalt.evaluator.base import Tests, infra_result
+from cobalt.evaluator.rule import PUBLISHED, Rule
 from cobalt.evaluator.sharing import SharedVerdicts
 from cobalt.evaluator.suite import judge_suite
-from cobalt.records import ExecutionResult, TestCases
+from cobalt.records import SKIPPED, ExecutionResult, TestCases
 from cobalt.sandbox.levels import resolve
 from cobalt.sandbox.policy import Limits
 from cobalt.sandbox.pool import Pool
@@ -25,7 +26,8 @@ class LocalEvaluator:
     """Judges programs on this machine, `workers` at a time (default: one per CPU that we may use).
 
     `isolation`: `auto` (the best level that works here) or a level's name. `shared_verdicts`: identical
-    (program, tests) pairs, at the same time or lately, run once. `counters` has `tests` run, verdicts
+    (program, tests) pairs, at the same time or lately, run once. `rule`: how outputs are compared and when to
+    stop, unless a call says otherwise. `counters` has `tests` run, verdicts
     `shared`, `infra_errors` reported, and `cpu_s`, the CPU seconds of the tests.
 
     Raises InputError for bad arguments and InfraError if the machine does not give the isolation asked for.
@@ -40,22 +42,27 @@ class LocalEvaluator:
         isolation: str = "auto",
         limits: Limits | None = None,
         shared_verdicts: bool = True,
+        rule: Rule = PUBLISHED,
     ) -> None:
         self.workers = workers or len(os.sched_getaffinity(0))
         self.limits = limits or Limits()
         self.isolation = resolve(isolation)
         self.counters: dict[str, Any] = {"tests": 0, "shared": 0, "infra_errors": 0, "cpu_s": 0.0}
+        self.rule = rule
         self._lock = threading.Lock()
+        self._waiting = 0
         self._sharing = SharedVerdicts(enabled=shared_verdicts, on_shared=self._count_shared)
         self._pool = Pool(self.workers, self.isolation, self.limits)
         self._threads = ThreadPoolExecutor(self.workers, thread_name_prefix="evaluator")
         self._closed = False
 
-    def evaluate(self, code: str | None, test_cases: Tests) -> ExecutionResult:
-        return self.submit(code, test_cases).result()
+    def evaluate(self, code: str | None, test_cases: Tests, *, rule: Rule | None = None) -> ExecutionResult:
+        return self.submit(code, test_cases, rule=rule).result()
 
-    async def aevaluate(self, code: str | None, test_cases: Tests) -> ExecutionResult:
-        return await asyncio.wrap_future(self.submit(code, test_cases))
+    async def aevaluate(
+        self, code: str | None, test_cases: Tests, *, rule: Rule | None = None
+    ) -> ExecutionResult:
+        return await asyncio.wrap_future(self.submit(code, test_cases, rule=rule))
 
     def evaluate_many(self, programs: Iterable[tuple[str | None, Tests]]) -> Iterator[ExecutionResult]:
         """Results in the order of `programs`, which is read only a little ahead of them."""
@@ -67,7 +74,9 @@ class LocalEvaluator:
         while window:
             yield window.popleft().result()
 
-    def submit(self, code: str | None, test_cases: Tests) -> Future[ExecutionResult]:
+    def submit(
+        self, code: str | None, test_cases: Tests, *, rule: Rule | None = None
+    ) -> Future[ExecutionResult]:
         """Start judging; never blocks. Raises BadRequest at once for tests of the wrong shape."""
         if self._closed:
             raise InfraError("the evaluator is closed")
@@ -76,7 +85,8 @@ class LocalEvaluator:
             future: Future[ExecutionResult] = Future()
             future.set_result(_no_code(len(tests)))
             return future
-        return self._sharing.request(code, tests, lambda: self._threads.submit(self._judge, code, tests))
+        chosen = rule or self.rule
+        return self._sharing.request(code, tests, chosen, lambda: self._start(code, tests, chosen))
 
     def close(self) -> None:
         """End the workers; requests still waiting are cancelled or raise InfraError. May be called twice."""
@@ -93,15 +103,36 @@ class LocalEvaluator:
     ) -> None:
         self.close()
 
-    def _judge(self, code: str, tests: TestCases) -> ExecutionResult:
+    @property
+    def waiting(self) -> int:
+        """Programs that wait for a worker or are being run."""
+        return self._waiting
+
+    @property
+    def restarts(self) -> int:
+        """Workers that had to be replaced."""
+        return self._pool.restarts
+
+    def _start(self, code: str, tests: TestCases, rule: Rule) -> Future[ExecutionResult]:
+        future = self._threads.submit(self._judge, code, tests, rule)
+        with self._lock:
+            self._waiting += 1
+        future.add_done_callback(self._finished)
+        return future
+
+    def _finished(self, _: Future[ExecutionResult]) -> None:
+        with self._lock:
+            self._waiting -= 1
+
+    def _judge(self, code: str, tests: TestCases, rule: Rule) -> ExecutionResult:
         try:
-            result = judge_suite(self._pool, code, tests, self.limits)
+            result = judge_suite(self._pool, code, tests, self.limits, rule)
         except InfraError as error:
             if self._closed:
                 raise
             result = infra_result(len(tests), str(error))
         with self._lock:
-            self.counters["tests"] += len(result["per_test"])
+            self.counters["tests"] += sum(each["status"] != SKIPPED for each in result["per_test"])
             self.counters["cpu_s"] += sum(each["cpu_s"] for each in result["per_test"])
             self.counters["infra_errors"] += result["status"] == "infra_error"
         return result

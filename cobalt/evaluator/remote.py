@@ -1,4 +1,4 @@
-"""What evaluators behind a wire have in common: retries, batches, readiness."""
+"""What evaluators behind a wire have in common: requests sent together, retries, readiness."""
 
 import asyncio
 import random
@@ -13,24 +13,35 @@ from typing import Any, Self
 from cobalt.errors import BadRequest, CobaltError, InfraError
 from cobalt.evaluator.base import Tests
 from cobalt.evaluator.request import canary, make_request
-from cobalt.records import ExecutionResult
+from cobalt.evaluator.rule import Rule
+from cobalt.records import SKIPPED, ExecutionResult
 from cobalt.sandbox.policy import Limits
 
 _TRIES = 6
+_REFUSED_S = 1800.0  # a service that is alive but full is asked again for this long
+_LONGEST_PAUSE_S = 10.0
 _BATCH = 16
 _REQUESTS_AT_ONCE = 32
 
 
 class Transient(Exception):
-    """The request failed for a reason that may pass: refused, unreachable, timed out, a server's fault."""
+    """The request failed for a reason that may pass: unreachable, timed out, a server's fault."""
+
+
+class Refused(Transient):
+    """The service is full and has not begun: the request is to be sent again later."""
 
 
 class RemoteEvaluator:
     """Base of the clients; `_send` (blocking, thread-safe) is theirs.
 
-    `_send` takes a request or a list of them and a deadline in seconds, and returns the answer; it raises
-    BadRequest if the server calls the request malformed, else Transient. After several Transient errors,
-    with growing pauses, InfraError is raised: a verdict is never made up.
+    `_send` takes a list of requests and a deadline in seconds, and returns the list of answers; it raises
+    BadRequest if the server calls the request malformed, else Refused or Transient. Refused requests are sent
+    again, with growing pauses, for half an hour; after several other Transient errors InfraError is raised: a
+    verdict is never made up.
+
+    Programs travel together: while all senders are busy, those that wait are shared out among them, up to 16
+    in a request.
     """
 
     name = "remote"
@@ -40,39 +51,45 @@ class RemoteEvaluator:
         self.isolation = "unknown"
         self.counters: dict[str, Any] = {"tests": 0, "shared": 0, "infra_errors": 0, "cpu_s": 0.0}
         self._lock = threading.Lock()
+        self._waiting: deque[tuple[dict[str, Any], Future[ExecutionResult]]] = deque()
+        self._closed = threading.Event()
         self._threads = ThreadPoolExecutor(_REQUESTS_AT_ONCE, thread_name_prefix="evaluator-client")
 
-    def evaluate(self, code: str | None, test_cases: Tests) -> ExecutionResult:
-        result: ExecutionResult = self._threads.submit(self._request, make_request(code, test_cases)).result()
-        return result
+    def evaluate(self, code: str | None, test_cases: Tests, *, rule: Rule | None = None) -> ExecutionResult:
+        return self.submit(code, test_cases, rule=rule).result()
 
-    async def aevaluate(self, code: str | None, test_cases: Tests) -> ExecutionResult:
-        future = self._threads.submit(self._request, make_request(code, test_cases))
-        result: ExecutionResult = await asyncio.wrap_future(future)
-        return result
+    async def aevaluate(
+        self, code: str | None, test_cases: Tests, *, rule: Rule | None = None
+    ) -> ExecutionResult:
+        return await asyncio.wrap_future(self.submit(code, test_cases, rule=rule))
 
     def evaluate_many(self, programs: Iterable[tuple[str | None, Tests]]) -> Iterator[ExecutionResult]:
-        """Results in the order of `programs`, which travel many per request."""
-        window: deque[Future[Any]] = deque()
-        batch: list[dict[str, Any]] = []
+        """Results in the order of `programs`, which is read only a little ahead of them."""
+        window: deque[Future[ExecutionResult]] = deque()
         for code, tests in programs:
-            batch.append(make_request(code, tests))
-            if len(batch) == _BATCH:
-                window.append(self._threads.submit(self._request, batch))
-                batch = []
-                if len(window) >= _REQUESTS_AT_ONCE // 4:
-                    yield from window.popleft().result()
-        if batch:
-            window.append(self._threads.submit(self._request, batch))
+            window.append(self.submit(code, tests))
+            if len(window) >= _BATCH * _REQUESTS_AT_ONCE:
+                yield window.popleft().result()
         while window:
-            yield from window.popleft().result()
+            yield window.popleft().result()
+
+    def submit(
+        self, code: str | None, test_cases: Tests, *, rule: Rule | None = None
+    ) -> Future[ExecutionResult]:
+        """Start judging; never blocks. Raises BadRequest at once for tests of the wrong shape."""
+        if self._closed.is_set():
+            raise InfraError("the evaluator's client is closed")
+        future: Future[ExecutionResult] = Future()
+        self._waiting.append((make_request(code, test_cases, rule), future))
+        self._threads.submit(self._send_some)
+        return future
 
     def wait_ready(self, seconds: float) -> None:
         """Return once a program whose verdict is known is judged rightly. Raises InfraError if that fails."""
         deadline = time.monotonic() + seconds
         while True:
             try:
-                result = self._send(canary(), max(1.0, deadline - time.monotonic()))
+                (result,) = self._send([canary()], max(1.0, deadline - time.monotonic()))
                 if result["passing"] == [True]:
                     return
                 problem = f"a right program got {result['status']}: {result['feedback']}"
@@ -83,8 +100,11 @@ class RemoteEvaluator:
             time.sleep(min(1.0, max(0.0, deadline - time.monotonic())))
 
     def close(self) -> None:
-        """Let go of the connection; the evaluator itself goes on."""
+        """Let go of the connection; the evaluator itself goes on. What still waits is cancelled."""
+        self._closed.set()
         self._threads.shutdown(wait=False, cancel_futures=True)
+        while self._waiting:
+            self._waiting.popleft()[1].cancel()
 
     def __enter__(self) -> Self:
         return self
@@ -94,28 +114,54 @@ class RemoteEvaluator:
     ) -> None:
         self.close()
 
-    def _send(self, request: Any, seconds: float) -> Any:
+    def _send(self, requests: list[dict[str, Any]], seconds: float) -> Any:
         raise NotImplementedError
 
-    def _request(self, request: Any) -> Any:
-        count = len(request) if isinstance(request, list) else 1
-        seconds = (
-            600.0 + Limits().suite_wall_s * count
-        )  # queueing included; the server's own limits are shorter
-        for attempt in range(_TRIES):
+    def _send_some(self) -> None:
+        """Take this thread's share of what waits, perhaps nothing, and send it as one request."""
+        taken: list[tuple[dict[str, Any], Future[ExecutionResult]]] = []
+        with self._lock:
+            share = min(_BATCH, max(1, len(self._waiting) // _REQUESTS_AT_ONCE))
+            while self._waiting and len(taken) < share:
+                each = self._waiting.popleft()
+                if each[1].set_running_or_notify_cancel():
+                    taken.append(each)
+        if not taken:
+            return
+        try:
+            answers = self._ask([request for request, _ in taken])
+        except BaseException as error:
+            for _, future in taken:
+                future.set_exception(error)
+            return
+        for (_, future), answer in zip(taken, answers, strict=True):
+            future.set_result(answer)
+
+    def _ask(self, requests: list[dict[str, Any]]) -> list[ExecutionResult]:
+        # Time in the service's queue is included; its own limits are far shorter.
+        seconds = 600.0 + Limits().suite_wall_s * len(requests)
+        began, attempt, failures = time.monotonic(), 0, 0
+        while True:
             try:
-                answer = self._send(request, seconds)
+                answers = self._send(requests, seconds)
                 break
             except Transient as error:
-                if attempt == _TRIES - 1:
+                full = isinstance(error, Refused)
+                failures += not full
+                if failures >= _TRIES or (full and time.monotonic() - began > _REFUSED_S):
+                    how = f"refused requests for {_REFUSED_S:.0f} s" if full else f"failed {_TRIES} times"
                     with self._lock:
-                        self.counters["infra_errors"] += count
-                    raise InfraError(
-                        f"the evaluator at {self.where} failed {_TRIES} times: {error}"
-                    ) from error
-                time.sleep(min(10.0, 0.2 * 2**attempt) * random.uniform(0.5, 1.5))
-        self._count(answer if isinstance(request, list) else [answer], count)
-        return answer
+                        self.counters["infra_errors"] += len(requests)
+                    raise InfraError(f"the evaluator at {self.where} {how}: {error}") from error
+            self._pause(min(_LONGEST_PAUSE_S, 0.2 * 2 ** min(attempt, 10)) * random.uniform(0.5, 1.5))
+            attempt += 1
+        self._count(answers, len(requests))
+        results: list[ExecutionResult] = answers
+        return results
+
+    def _pause(self, seconds: float) -> None:
+        if self._closed.wait(seconds):
+            raise InfraError("the evaluator's client is closed")
 
     def _count(self, results: Any, count: int) -> None:
         if not isinstance(results, list) or len(results) != count:
@@ -125,6 +171,6 @@ class RemoteEvaluator:
                 self.counters["shared"] += bool(result.get("shared"))
                 self.counters["infra_errors"] += result.get("status") == "infra_error"
                 if not result.get("shared"):
-                    tests = result.get("per_test", [])
+                    tests = [test for test in result.get("per_test", []) if test["status"] != SKIPPED]
                     self.counters["tests"] += len(tests)
                     self.counters["cpu_s"] += sum(test["cpu_s"] for test in tests)

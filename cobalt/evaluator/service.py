@@ -8,10 +8,14 @@ through a handle it raises BadRequest. GET tells how the replica is doing.
 """
 
 import asyncio
+import hashlib
+import hmac
 import json
+import os
+import secrets
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 from ray import serve
 from ray.serve import Application
 from starlette.requests import Request
@@ -19,37 +23,86 @@ from starlette.responses import JSONResponse, Response
 
 from cobalt.errors import BadRequest, InfraError
 from cobalt.evaluator.local import LocalEvaluator
-from cobalt.evaluator.request import DEPLOYMENT, canary, parse_request
+from cobalt.evaluator.metrics import ReplicaMetrics
+from cobalt.evaluator.openapi import document
+from cobalt.evaluator.request import DEPLOYMENT, TOKEN_VARIABLE, canary, parse_request
+from cobalt.evaluator.rule import Rule
 from cobalt.records import ExecutionResult
+from cobalt.sandbox.policy import Limits
 
 _LARGE_BYTES = 1 << 20  # from here on a body is parsed off the event loop
 
 
 class Settings(BaseModel):
-    """Arguments of the application: `serve run remote_reward_server:app replicas=2 workers=4`."""
+    """Arguments of the application: `serve run remote_reward_server:app replicas=8 cpus_per_replica=1`.
+
+    Without `replicas` there is one replica on each node of the cluster, which runs as many programs at once
+    as its node has CPUs; with it, as many as `cpus_per_replica`.
+    """
 
     model_config = ConfigDict(extra="forbid")
 
-    replicas: int = Field(1, ge=1)
+    replicas: int = Field(0, ge=0, description="0: one on each node")
     cpus_per_replica: float = Field(1.0, gt=0, description="CPUs that Ray reserves for a replica")
-    workers: int = Field(0, ge=0, description="programs run at once by a replica; 0: one per CPU of its node")
+    workers: int = Field(0, ge=0, description="programs run at once by a replica; 0: see above")
+    min_replicas: int = Field(0, ge=0, description="with max_replicas: scale with the load, from so many")
+    max_replicas: int = Field(0, ge=0, description="scale with the load, up to so many; 0: do not")
+    target_ongoing_requests: float = Field(16, gt=0, description="requests per replica to scale for")
     isolation: str = "auto"
     shared_verdicts: bool = True
+    compare: str = Field("strip", description="strip, lines, tokens or float(REL, ABS)")
+    stop_on_first_failure: bool = False
+    cpu_s: float = Field(Limits.cpu_s, gt=0, description="CPU seconds of a test")
+    suite_s: float = Field(Limits.suite_s, gt=0, description="CPU seconds of all tests of a program")
+    memory_mb: int = Field(Limits.memory_bytes >> 20, ge=128, description="memory of a test, MiB")
     max_ongoing_requests: int = Field(256, ge=1, description="requests that a replica accepts at once")
     max_queued_requests: int = Field(4096, ge=-1, description="requests that wait before callers are refused")
     max_request_bytes: int = Field(256 << 20, ge=1)
 
+    @model_validator(mode="after")
+    def _fits(self) -> "Settings":
+        if self.replicas and self.max_replicas:
+            raise ValueError("give replicas, or min_replicas and max_replicas, not both")
+        if self.max_replicas and self.max_replicas < max(1, self.min_replicas):
+            raise ValueError("max_replicas must be at least min_replicas, and at least 1")
+        self.rule()
+        self.limits()
+        return self
+
+    def rule(self) -> Rule:
+        return Rule(self.compare, self.stop_on_first_failure)
+
+    def limits(self) -> Limits:
+        return Limits(cpu_s=self.cpu_s, suite_s=self.suite_s, memory_bytes=self.memory_mb << 20)
+
+    @property
+    def one_per_node(self) -> bool:
+        return not (self.replicas or self.max_replicas)
+
+    def workers_of_replica(self) -> int | None:
+        """Programs at once; None: one per CPU of the node."""
+        if self.workers or self.one_per_node:
+            return self.workers or None
+        return max(1, int(self.cpus_per_replica))
+
 
 class EvaluatorReplica:
-    """One replica: a local evaluator behind an asynchronous front that never blocks."""
+    """One replica: a local evaluator behind an asynchronous front that never blocks.
 
-    def __init__(self, settings: dict[str, Any]) -> None:
+    `token`: salt and hash (`fingerprint`) of the token that HTTP requests must bear; None: none.
+    """
+
+    def __init__(self, settings: dict[str, Any], token: tuple[str, str] | None = None) -> None:
         self._settings = Settings(**settings)
+        self._token = token
         self._evaluator = LocalEvaluator(
-            self._settings.workers or None,
+            self._settings.workers_of_replica(),
             isolation=self._settings.isolation,
+            limits=self._settings.limits(),
             shared_verdicts=self._settings.shared_verdicts,
+            rule=self._settings.rule(),
         )
+        self._metrics = ReplicaMetrics(self._evaluator)
         self._in_flight = 0
 
     async def __call__(self, request: Any, test_cases: Any = None) -> Any:
@@ -63,17 +116,22 @@ class EvaluatorReplica:
         batch = isinstance(request, list)
         items = request if batch else [request]
         names = [f"request[{index}]" for index in range(len(items))] if batch else ["request"]
-        parsed = [parse_request(item, where=name) for item, name in zip(items, names, strict=True)]
+        rule = self._evaluator.rule
+        parsed = [parse_request(item, where=name, rule=rule) for item, name in zip(items, names, strict=True)]
         self._in_flight += 1
         try:
-            results = await asyncio.gather(*(self._evaluator.aevaluate(*each) for each in parsed))
+            runs = [self._evaluator.aevaluate(code, tests, rule=own) for code, tests, own in parsed]
+            results = await asyncio.gather(*runs)
         finally:
             self._in_flight -= 1
+        self._metrics.count(results)
         return list(results) if batch else results[0]
 
     async def _http(self, request: Request) -> Response:
+        if not self._allowed(request.headers.get("authorization", "")):
+            return JSONResponse({"error": f"a bearer token is needed (the service's {TOKEN_VARIABLE})"}, 401)
         if request.method == "GET":
-            return JSONResponse(self.status())
+            return JSONResponse(document() if request.url.path.endswith("/openapi.json") else self.status())
         if request.method != "POST":
             return JSONResponse({"error": f"{request.method} is not supported: POST a request"}, 405)
         try:
@@ -82,6 +140,13 @@ class EvaluatorReplica:
             return JSONResponse({"error": str(error)}, 422)
         # Not JSONResponse: feedback may hold lone surrogates, which only escapes can carry.
         return Response(json.dumps(answer), media_type="application/json")
+
+    def _allowed(self, authorization: str) -> bool:
+        if self._token is None:
+            return True
+        salt, wanted = self._token
+        kind, _, given = authorization.partition(" ")
+        return kind.lower() == "bearer" and hmac.compare_digest(fingerprint(salt, given.strip()), wanted)
 
     async def _body(self, request: Request) -> Any:
         limit = self._settings.max_request_bytes
@@ -105,6 +170,8 @@ class EvaluatorReplica:
             "isolation": evaluator.isolation,
             "workers": evaluator.workers,
             "in_flight": self._in_flight,
+            "waiting": evaluator.waiting,
+            "restarts": evaluator.restarts,
             "counters": evaluator.counters,
         }
 
@@ -112,7 +179,8 @@ class EvaluatorReplica:
         """Called by Serve. An idle replica proves itself on a program whose verdict is known."""
         if self._in_flight:
             return  # every run has its own deadline, and a canary would queue behind them
-        result = await self._evaluator.aevaluate(*parse_request(canary()))
+        code, tests, _ = parse_request(canary())
+        result = await self._evaluator.aevaluate(code, tests)
         if result["passing"] != [True]:
             raise InfraError(f"the canary program was judged {result['status']}: {result['feedback']}")
 
@@ -121,16 +189,45 @@ class EvaluatorReplica:
             self._evaluator.close()
 
 
+def fingerprint(salt: str, token: str) -> str:
+    """What stands for a token in the application's arguments, which Ray shows to whoever asks."""
+    return hashlib.sha256(f"{salt}:{token}".encode("utf-8", "surrogateescape")).hexdigest()
+
+
 def app(args: Settings) -> Application:
-    """Builder of the application; `serve run` passes its `key=value` arguments as `args`."""
+    """Builder of the application; `serve run` passes its `key=value` arguments as `args`.
+
+    If COBALT_EVALUATOR_TOKEN is set here, HTTP requests must bear it.
+    """
+    options: dict[str, Any] = {"num_replicas": args.replicas}
+    if args.max_replicas:
+        options = {
+            "autoscaling_config": {
+                "min_replicas": max(1, args.min_replicas),
+                "max_replicas": args.max_replicas,
+                "target_ongoing_requests": args.target_ongoing_requests,
+            }
+        }
+    elif args.one_per_node:
+        options = {"num_replicas": _nodes(), "max_replicas_per_node": 1}
     deployment = serve.deployment(
         EvaluatorReplica,
         name=DEPLOYMENT,
-        num_replicas=args.replicas,
         max_ongoing_requests=args.max_ongoing_requests,
         max_queued_requests=args.max_queued_requests,
         ray_actor_options={"num_cpus": args.cpus_per_replica},
         health_check_timeout_s=60,
         graceful_shutdown_timeout_s=5,
+        **options,
     )
-    return deployment.bind(args.model_dump())
+    token, salt = os.environ.get(TOKEN_VARIABLE), secrets.token_hex(8)
+    return deployment.bind(args.model_dump(), (salt, fingerprint(salt, token)) if token else None)
+
+
+def _nodes() -> int:
+    """Nodes of the cluster that have CPUs; 1 where no cluster runs yet (`serve run` then starts one)."""
+    import ray
+
+    if not ray.is_initialized():
+        return 1
+    return max(1, sum(node["Alive"] and node["Resources"].get("CPU", 0) > 0 for node in ray.nodes()))

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from concurrent.futures import Future
 
 from cobalt.evaluator.compare import encode
+from cobalt.evaluator.rule import Rule
 from cobalt.records import ExecutionResult, TestCases
 
 _REMEMBERED_TESTS = 20_000  # some 30 MB at most
@@ -26,12 +27,12 @@ class SharedVerdicts:
         self._size = 0
 
     def request(
-        self, code: str, tests: TestCases, start: Callable[[], Future[ExecutionResult]]
+        self, code: str, tests: TestCases, rule: Rule, start: Callable[[], Future[ExecutionResult]]
     ) -> Future[ExecutionResult]:
         """A future of the verdict; `start` begins a run, and is called only if no other request does it."""
         if not self._enabled:
             return start()
-        key = _key(code, tests)
+        key = _key(code, tests, rule)
         mine: Future[ExecutionResult] = Future()
         with self._lock:
             known = self._done.get(key)
@@ -100,9 +101,9 @@ def _settle(future: Future[ExecutionResult], run: Future[ExecutionResult]) -> No
         future.set_exception(error)
 
 
-def _key(code: str, tests: TestCases) -> bytes:
+def _key(code: str, tests: TestCases, rule: Rule) -> bytes:
     digest = hashlib.blake2b(digest_size=20)
-    for part in (code, tests.fn_name or "", json.dumps([tests.inputs, tests.outputs])):
+    for part in (code, tests.fn_name or "", repr(rule), json.dumps([tests.inputs, tests.outputs])):
         data = encode(part)
         digest.update(len(data).to_bytes(8, "little"))
         digest.update(data)

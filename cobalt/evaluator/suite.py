@@ -6,7 +6,8 @@ from typing import Any
 
 from cobalt.evaluator import compare, feedback
 from cobalt.evaluator.base import infra_result
-from cobalt.records import ExecutionResult, TestCases, TestResult
+from cobalt.evaluator.rule import Rule
+from cobalt.records import SKIPPED, ExecutionResult, TestCases, TestResult
 from cobalt.sandbox.policy import Limits
 from cobalt.sandbox.pool import Pool
 from cobalt.sandbox.worker import Program, RunFacts, WorkerLost
@@ -23,6 +24,7 @@ class Verdict:
     cpu_s: float = 0.0
     wall_s: float = 0.0
     returncode: int | None = None
+    peak_bytes: int = 0
 
 
 class _Budget:
@@ -42,7 +44,10 @@ class _Budget:
         return self.cpu_s <= 0 or self.wall_s <= 0
 
 
-def judge_suite(pool: Pool, code: str, tests: TestCases, limits: Limits) -> ExecutionResult:
+_NOT_RUN = Verdict(SKIPPED, "Not run: an earlier test failed.")
+
+
+def judge_suite(pool: Pool, code: str, tests: TestCases, limits: Limits, rule: Rule) -> ExecutionResult:
     """Verdicts on all tests, in order. Raises InfraError only if the pool cannot give a worker at all."""
     source = compare.encode(code)
     if len(source) > limits.source_bytes:
@@ -59,7 +64,9 @@ def judge_suite(pool: Pool, code: str, tests: TestCases, limits: Limits) -> Exec
                     status = "compile_error"
                     verdicts = [_not_compiled(program.compile_error, each, limits) for each in tests.inputs]
                 while len(verdicts) < len(tests) and not budget.spent:
-                    verdicts.append(_judge_test(program, tests, len(verdicts), limits, budget))
+                    verdicts.append(_judge_test(program, tests, len(verdicts), limits, budget, rule))
+                    if rule.stop_on_first_failure and verdicts[-1].status != "passed":
+                        verdicts += [_NOT_RUN] * (len(tests) - len(verdicts))
         except WorkerLost as error:
             lost = lost + 1 if len(verdicts) == done else 1
             if lost >= _RUNS_PER_TEST:
@@ -73,7 +80,9 @@ def judge_suite(pool: Pool, code: str, tests: TestCases, limits: Limits) -> Exec
     return _result(verdicts, status, limited)
 
 
-def _judge_test(program: Program, tests: TestCases, index: int, limits: Limits, budget: _Budget) -> Verdict:
+def _judge_test(
+    program: Program, tests: TestCases, index: int, limits: Limits, budget: _Budget, rule: Rule
+) -> Verdict:
     value, expected = tests.inputs[index], tests.outputs[index]
     expected_size = len(expected) * 4 if isinstance(expected, str) else 0
     output_bytes = limits.output_bytes
@@ -87,12 +96,19 @@ def _judge_test(program: Program, tests: TestCases, index: int, limits: Limits, 
         output_bytes=output_bytes,
     )
     budget.take(facts)
-    status, text = _verdict(facts, value, expected, tests.fn_name, limits, output_bytes)
-    return Verdict(status, text, facts.cpu_s, facts.wall_s, None if facts.limit else facts.returncode)
+    status, text = _verdict(facts, value, expected, tests.fn_name, limits, output_bytes, rule)
+    returncode = None if facts.limit else facts.returncode
+    return Verdict(status, text, facts.cpu_s, facts.wall_s, returncode, facts.peak_bytes)
 
 
 def _verdict(
-    facts: RunFacts, value: Any, expected: Any, fn_name: str | None, limits: Limits, output_bytes: int
+    facts: RunFacts,
+    value: Any,
+    expected: Any,
+    fn_name: str | None,
+    limits: Limits,
+    output_bytes: int,
+    rule: Rule,
 ) -> tuple[str, str]:
     if max(facts.stdout_size, facts.stderr_size) >= output_bytes:
         text = f"Program wrote more than {output_bytes >> 20} MiB of output."
@@ -115,7 +131,7 @@ def _verdict(
             return "runtime_error", feedback.stderr_feedback(value, stdout, stderr)
         return "runtime_error", feedback.wrong_answer_feedback(value, stdout, expected)
     if fn_name is None:
-        passed = compare.stripped_equal(stdout, expected)
+        passed = rule.accepts(stdout, expected)
     else:
         stdout = compare.value_text(stdout)
         passed = compare.value_equal(stdout, expected)
@@ -144,7 +160,13 @@ def _not_compiled(facts: RunFacts, value: Any, limits: Limits) -> Verdict:
 
 def _result(verdicts: list[Verdict], status: str, limited: bool) -> ExecutionResult:
     tests: list[TestResult] = [
-        {"status": each.status, "cpu_s": each.cpu_s, "wall_s": each.wall_s, "returncode": each.returncode}
+        {
+            "status": each.status,
+            "cpu_s": each.cpu_s,
+            "wall_s": each.wall_s,
+            "returncode": each.returncode,
+            "peak_bytes": each.peak_bytes,
+        }
         for each in verdicts
     ]
     return {

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import NamedTuple
 
-import psutil  # type: ignore[import-untyped]
+import psutil
 
 Key = tuple[int, float]  # pid and start time: pids are used again
 MIB = 1024 * 1024

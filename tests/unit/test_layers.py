@@ -24,6 +24,7 @@ ORDER = {unit: rank for rank, unit in enumerate(unit for layer in LAYERS for uni
 MAY_IMPORT = {
     "ray": (
         "cobalt.evaluator.service",
+        "cobalt.evaluator.metrics",
         "cobalt.evaluator.client",
         "cobalt.engines.server",
         "cobalt.training",
@@ -39,6 +40,7 @@ HEAVY = (
     "cobalt.engines.local",
     "cobalt.engines.server",
     "cobalt.evaluator.service",
+    "cobalt.evaluator.metrics",
 )
 NOT_LOADED = ("torch", "ray", "vllm", "verl", "transformers", "datasets", "pandas")
 
