@@ -4,13 +4,13 @@
 #   scripts/train_grpo_multi_turn.sh [--flag value ...] [hydra.override=value ...]
 #
 # Environment (a flag of the same meaning wins):
-#   MODEL       Hugging Face folder, or name of a cached model   (default Qwen/Qwen3-8B)
+#   MODEL       Hugging Face folder, or name of a cached model       (default Qwen/Qwen3-8B)
 #   TRAIN_FILE  Parquet file from preproc/verl_preproc_multi_turn.py
-#   VAL_FILE    Parquet file for validation                      (default: test.parquet beside TRAIN_FILE)
-#   OUTPUT      folder of this training; run again to continue   (default outputs/train_multi_turn)
-#   PROFILE     gpu or cpu                                       (default gpu)
-#   GPUS NODES  GPUs per node and nodes, for PROFILE=gpu         (default 4 and 1)
-# All settings: verl/config. `--dry_run` checks everything and prints the plan.
+#   VAL_FILE    Parquet file for validation                          (default: test.parquet beside TRAIN_FILE)
+#   OUTPUT      folder of this training; run again to continue       (default outputs/train_cobalt)
+#   PROFILE     gpu or cpu                                           (default gpu)
+#   GPUS NODES  GPUs per node and nodes, for PROFILE=gpu             (default 4 and 1)
+# All settings: verl/config; the recipe: docs/recipes.md. `--dry_run` checks everything and prints the plan.
 set -euo pipefail
-. "$(dirname "${BASH_SOURCE[0]}")/train_grpo.inc.sh"
-run_training multi_turn Qwen/Qwen3-8B "$@"
+. "$(dirname "${BASH_SOURCE[0]}")/train.inc.sh"
+run_training cobalt Qwen/Qwen3-8B "$@"

@@ -10,6 +10,7 @@ from cobalt.errors import InputError
 from cobalt.records import TestCases
 from cobalt.training.scoring import is_validation
 
+PUBLIC = "public_test_cases"
 COLUMNS = ("data_source", "prompt", "ability", "reward_model", "extra_info")
 
 
@@ -27,8 +28,8 @@ class DataCheck:
     longest_prompt: int
 
 
-def check_file(path: Path, *, what: str, validation: bool) -> Any:
-    """Read a file and check every row; returns the pyarrow table.
+def check_file(path: Path, *, what: str, validation: bool, dialogues: bool = False) -> Any:
+    """Read a file and check every row; returns the pyarrow table. ``dialogues``: rows need public tests.
 
     Raises InputError that names the file, the row (from 0) and the field.
     """
@@ -48,8 +49,17 @@ def check_file(path: Path, *, what: str, validation: bool) -> Any:
         )
     if table.num_rows == 0:
         raise InputError(f"{what} {path}: no rows")
-    for number, row in enumerate(table.select(list(COLUMNS)).to_pylist()):
-        _check_row(row, f"{what} {path}: row {number}", validation)
+    if dialogues and PUBLIC not in table.column_names:
+        raise InputError(
+            f"{what} {path}: column {PUBLIC} missing, whose outcome online dialogues show; make the file "
+            "with preproc/verl_preproc_single_turn.py from tasks that have it (without --drop_extra_columns)"
+        )
+    names = [*COLUMNS, *([PUBLIC] if dialogues else [])]
+    for number, row in enumerate(table.select(names).to_pylist()):
+        where = f"{what} {path}: row {number}"
+        _check_row(row, where, validation)
+        if dialogues and len(TestCases.parse(row[PUBLIC] or "", where=f"{where}: field '{PUBLIC}'")) == 0:
+            raise InputError(f"{where}: field '{PUBLIC}' has no tests")
     return table
 
 

@@ -23,7 +23,8 @@ from typing import Any
 
 from cobalt.errors import CobaltError, InputError
 from cobalt.files import atomic_write
-from cobalt.training.prepare import check_parts, prepare
+from cobalt.training import outcome
+from cobalt.training.prepare import check_devices, check_parts, prepare
 from cobalt.training.private import plain_task_runner
 
 FAILURE, COUNTERS, PLAN = "failure.json", "evaluator.json", "plan.json"
@@ -51,6 +52,16 @@ def run(path: Path, check_only: bool) -> None:
     from omegaconf import OmegaConf
 
     config = OmegaConf.load(path)
+    check_devices(config)
+    if config.cobalt.method == "offline":
+        plan, notes = prepare(config)
+        _planned(config, path, plan, notes)
+        if not check_only and plan.first_step <= plan.steps:
+            from cobalt.training.offline import run as train_offline
+
+            train_offline(config, path)
+            _say("ended")
+        return
     private = config.trainer.device == "cpu"
     gc.disable()  # a fifth of the import time goes into collecting garbage that is none
     imports = threading.Thread(target=_import_verl, name="import-verl")
@@ -65,12 +76,11 @@ def run(path: Path, check_only: bool) -> None:
         gc.enable()
     check_parts(config)
     _say("checked")
-    atomic_write(path, OmegaConf.to_yaml(config))
-    _tell(PLAN, {"plan": plan.as_dict(), "lines": plan.lines(), "notes": notes})
+    _planned(config, path, plan, notes)
     if check_only or plan.first_step > plan.steps:
         return
     try:
-        _train(config, path, private)
+        _train(config, private)
     finally:
         from cobalt.training.scoring import close_evaluators
 
@@ -78,15 +88,28 @@ def run(path: Path, check_only: bool) -> None:
         _say("ended")
 
 
-def _train(config: Any, path: Path, private: bool) -> None:
+def _planned(config: Any, path: Path, plan: Any, notes: list[str]) -> None:
+    from omegaconf import OmegaConf
+
+    atomic_write(path, OmegaConf.to_yaml(config))
+    _tell(PLAN, {"plan": plan.as_dict(), "lines": plan.lines(), "notes": notes})
+
+
+def _train(config: Any, private: bool) -> None:
     from verl.trainer import main_ppo
 
+    checkpoints = Path(config.trainer.default_local_dir)
+    checkpoints.mkdir(parents=True, exist_ok=True)
+    (checkpoints / outcome.RECIPE).write_text(f"{config.cobalt.recipe}\n")
     if private:
         main_ppo.run_ppo(config, task_runner_class=InProcessRunner)
         return
     _refuse_busy_cluster()
-    sys.argv = [sys.argv[0], "--config-path", str(path.parent), "--config-name", path.stem]
-    main_ppo.main()
+    import ray
+
+    from cobalt.training.runner import ClusterRunner
+
+    main_ppo.run_ppo(config, task_runner_class=ray.remote(ClusterRunner))
 
 
 class InProcessRunner:

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import argparse
+import contextlib
 import json
+import signal
+import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,10 +17,12 @@ from cobalt.errors import InfraError, InputError
 from cobalt.files import atomic_write
 from cobalt.flags import parser, positive_int, run_main
 from cobalt.training import entry, outcome, scoring
+from cobalt.training.card import card
 from cobalt.training.data import check_file
 from cobalt.training.outcome import METRICS, TrainResult
 from cobalt.training.process import environment, output_lock, private_folder, run_entry
-from cobalt.training.settings import CONFIG_DIR, PROFILES, RECIPES, SCALES, compose
+from cobalt.training.settings import ALIASES, CONFIG_DIR, choices, compose
+from cobalt.training.watch import Watch
 
 if TYPE_CHECKING:
     from cobalt.progress import Progress
@@ -27,30 +33,38 @@ _TAIL_LINES = 30
 def train(
     *,
     train_file: Path | str,
-    val_file: Path | str,
+    val_file: Path | str | None = None,
     model: Path | str,
     output: Path | str,
     profile: str = "cpu",
-    recipe: str = "multi_turn",
+    recipe: str = "cobalt",
     scale: str | None = None,
     steps: int | None = None,
     seed: int = 0,
     evaluator: str | None = None,
     reward_profile: str | None = None,
+    ptb_file: Path | str | None = None,
+    resume: str = "auto",
     overrides: Sequence[str] = (),
     progress: Progress | None = None,
     label: str = "training",
     say: Callable[[str], None] = print,
+    stop: Callable[[], bool] = lambda: False,
     dry_run: bool = False,
 ) -> TrainResult:
-    """Train a model with verl and return what came of it.
+    """Train a model by a recipe and return what came of it.
 
-    Args: ``train_file`` and ``val_file`` in Parquet; ``model`` a Hugging Face folder (or name, on GPUs);
-    ``output`` a folder of this training alone: run again with the same arguments, it continues from its
-    last checkpoint. ``scale`` None: ``tiny`` on CPU, ``published`` on GPUs. ``steps`` None: as many as the
-    recipe's epochs have. ``evaluator`` (``auto``, ``local``, ``serve``, a URL) and ``reward_profile`` None:
-    as the configuration says. ``overrides`` in Hydra's syntax win over everything. ``progress`` hears of
-    every step under ``label``, ``say`` gets the plan line by line. ``dry_run`` stops after the plan.
+    Args: ``train_file`` and ``val_file`` in Parquet (offline recipes need only the first); ``model`` a
+    Hugging Face folder (or name, on GPUs); ``output`` a folder of this training alone: run again with the
+    same arguments, it continues from its last checkpoint (``resume`` ``auto``; ``never`` refuses a folder
+    that has one; a path names another ``global_step_N``). ``recipe``: a file of ``verl/config/recipe``,
+    or the published scripts' words multi_turn and single_turn. ``ptb_file``: contexts for cobalt_ptb.
+    ``scale`` None: ``tiny`` on CPU, ``published`` on GPUs. ``steps`` None: as many as the recipe's epochs
+    have. ``evaluator`` (``auto``, ``local``, ``serve``, a URL) and ``reward_profile`` None: as the
+    configuration says. ``overrides`` in Hydra's syntax win over everything. ``progress`` hears of every
+    step under ``label``, ``say`` gets the plan line by line. Once ``stop()`` is true the run ends after
+    the step under way, with a checkpoint, and the result says ``stopped``. ``dry_run`` stops after the
+    plan.
 
     On CPU several trainings with different outputs may run at once; each has a Ray cluster of its own.
     Raises InputError for input that cannot be used (nothing has been trained then), InfraError if the
@@ -58,34 +72,95 @@ def train(
     """
     started = time.monotonic()
     target = Path(output).resolve()
+    config = _config(
+        target,
+        (train_file, val_file, ptb_file),
+        model,
+        (recipe, profile, scale or ("tiny" if profile == "cpu" else "published")),
+        {
+            "trainer.total_training_steps": steps,
+            "cobalt.evaluator": evaluator,
+            "cobalt.reward_profile": reward_profile,
+        },
+        seed,
+        resume,
+        overrides,
+    )
+    _check_inputs(config)
+    with output_lock(target), private_folder() as folder:
+        launch = folder if dry_run else outcome.new_launch(target)
+        watch = Watch(launch / METRICS, folder / entry.PLAN, target, config, progress, label, say)
+        return _run(config, target, launch, folder, watch, stop, dry_run, started)
+
+
+def _config(
+    target: Path,
+    files: tuple[Path | str | None, Path | str | None, Path | str | None],
+    model: Path | str,
+    names: tuple[str, str, str],
+    given: dict[str, Any],
+    seed: int,
+    resume: str,
+    overrides: Sequence[str],
+) -> Any:
+    """The composed configuration; what is None in ``given`` stays as the files say."""
+    checkpoints, resumed = target / "checkpoints", {"trainer.resume_mode": "auto"}
+    if resume == "never":
+        if outcome.checkpoint_step(checkpoints):
+            raise InputError(f"--resume never: {checkpoints} has a checkpoint; choose another --output")
+    elif resume != "auto":
+        if outcome.step_of(Path(resume)) is None:
+            raise InputError(
+                f"--resume must be auto, never or a folder global_step_N with 'actor', not {resume}"
+            )
+        resumed = {
+            "trainer.resume_mode": "resume_path",
+            "trainer.resume_from_path": str(Path(resume).resolve()),
+        }
+    train_file, val_file, ptb_file = (None if file is None else str(Path(file).resolve()) for file in files)
     values: dict[str, Any] = {
-        "data.train_files": str(Path(train_file).resolve()),
-        "data.val_files": str(Path(val_file).resolve()),
+        "data.train_files": train_file,
+        "data.val_files": val_file,
         "data.seed": seed,
         "actor_rollout_ref.rollout.seed": seed,
         "actor_rollout_ref.actor.data_loader_seed": seed,
-        "actor_rollout_ref.model.path": _model_path(model, local=profile == "cpu"),
-        "trainer.default_local_dir": str(target / "checkpoints"),
-        "trainer.total_training_steps": steps,
+        "actor_rollout_ref.model.path": _model_path(model, local=names[1] == "cpu"),
+        "trainer.default_local_dir": str(checkpoints),
+        "trainer.total_training_steps": given.pop("trainer.total_training_steps"),
         "cobalt.config_dir": str(CONFIG_DIR),
+        **resumed,
+        **{key: value for key, value in given.items() if value is not None},
     }
-    if evaluator is not None:
-        values["cobalt.evaluator"] = evaluator
-    if reward_profile is not None:
-        values["cobalt.reward_profile"] = reward_profile
-    config = compose(
-        recipe, profile, scale or ("tiny" if profile == "cpu" else "published"), values, overrides
-    )
-    for key, what, validation in (
-        ("train_files", "training data", False),
-        ("val_files", "validation data", True),
+    if ptb_file is not None:
+        values["cobalt.ptb.file"] = ptb_file
+    return compose(*names, values, overrides)
+
+
+def _check_inputs(config: Any) -> None:
+    """What can be checked without a tokenizer, before any process starts. Raises InputError."""
+    cobalt, data = config.cobalt, config.data
+    mixes = cobalt.recipe == "cobalt_ptb"
+    if mixes != (cobalt.ptb.file is not None):
+        raise InputError(
+            f"recipe {cobalt.recipe}: --ptb_file (contexts from perturbed tests) "
+            + ("is required" if mixes else "belongs to recipe cobalt_ptb only")
+        )
+    scoring.reward_profile(cobalt.reward_profile)
+    if cobalt.method == "offline":
+        from cobalt.training.stored import check_groups
+
+        check_groups(Path(data.train_files), config)
+        return
+    if data.val_files is None:
+        raise InputError(f"--val_file is missing, which recipe {cobalt.recipe} needs")
+    for path, what, validation in (
+        (data.train_files, "training data", False),
+        (data.val_files, "validation data", True),
+        (cobalt.ptb.file, "perturbed contexts", False),
     ):
-        check_file(Path(config.data[key]), what=what, validation=validation)
-    scoring.reward_profile(config.cobalt.reward_profile)
-    with output_lock(target), private_folder() as folder:
-        launch = folder if dry_run else outcome.new_launch(target)
-        watch = _Watch(launch / METRICS, folder / entry.PLAN, progress, label, say)
-        return _run(config, target, launch, folder, watch, dry_run, started)
+        if path is not None:
+            dialogues = int(cobalt.dialogue.turns) > 1
+            check_file(Path(path), what=what, validation=validation, dialogues=dialogues)
 
 
 def _run(
@@ -93,7 +168,8 @@ def _run(
     target: Path,
     launch: Path,
     folder: Path,
-    watch: _Watch,
+    watch: Watch,
+    stop: Callable[[], bool],
     dry_run: bool,
     started: float,
 ) -> TrainResult:
@@ -106,9 +182,18 @@ def _run(
         cpu=config.trainer.device == "cpu",
         threads=config.cobalt.threads,
         metrics=launch / METRICS,
+        tensorboard=target / "tensorboard",
     )
+    request = target / outcome.STOP_REQUEST
+    request.unlink(missing_ok=True)
+
+    def tick() -> None:
+        if stop() and not request.exists():
+            atomic_write(request, "")
+        watch()
+
     with log.open("wb") as sink:
-        status = run_entry([str(path), *(["--check"] if dry_run else [])], env, sink, watch)
+        status = run_entry([str(path), *(["--check"] if dry_run else [])], env, sink, tick)
     if status != 0:
         raise _failure(status, folder / entry.FAILURE, log)
     assert watch.plan is not None
@@ -134,69 +219,33 @@ def _collect(config: Any, result: TrainResult, started: float) -> TrainResult:
     metrics = outcome.read_metrics(path for path in files if path.exists())
     metrics = [step for step in metrics if step["step"] > 0]
     done = outcome.checkpoint_step(checkpoints)
-    missing = sorted(set(range(1, steps + 1)) - {step["step"] for step in metrics})
-    if done < steps or missing:
+    stopped = done < steps and (result.output / outcome.STOP_REQUEST).exists()
+    begin = 1 if config.trainer.resume_mode != "resume_path" else int(result.plan["first_step"])
+    missing = sorted(set(range(begin, (done if stopped else steps) + 1)) - {step["step"] for step in metrics})
+    if (done < steps and not stopped) or missing:
         assert result.log is not None
         raise InfraError(
             f"the training ended after step {done} of {steps}"
             + (f", without metrics of steps {missing[:10]}" if missing else "")
             + f"; the log ({result.log}) ends:\n{_tail(result.log)}"
         )
-    checkpoint = checkpoints / f"global_step_{done}"
-    fp32 = config.actor_rollout_ref.actor.fsdp_config.model_dtype in ("fp32", "float32")
     result = replace(
         result,
         steps=done,
+        stopped=stopped,
         samples=done * result.plan["contexts_per_step"] * result.plan["samples_per_context"],
         masked=outcome.masked_samples(metrics),
         wall_s=time.monotonic() - started,
-        checkpoint=checkpoint,
-        model=outcome.export_model(checkpoint, result.output / "model", fp32=fp32),
         metrics=metrics,
     )
+    if done:
+        checkpoint = outcome.latest(checkpoints)
+        model = outcome.export_model(checkpoint, result.output / "model", fp32=outcome.is_fp32(config))
+        atomic_write(model / "README.md", card(config, result))
+        result = replace(result, checkpoint=checkpoint, model=model)
     atomic_write(result.output / METRICS, "".join(json.dumps(step) + "\n" for step in metrics))
     atomic_write(result.output / "result.json", json.dumps(result.as_dict(), indent=2) + "\n")
     return result
-
-
-class _Watch:
-    """Reads what the training process writes: first its plan, then every step."""
-
-    def __init__(
-        self, metrics: Path, plan: Path, progress: Progress | None, label: str, say: Callable[[str], None]
-    ) -> None:
-        self.metrics, self.plan_file = metrics, plan
-        self.progress, self.label, self.say = progress, label, say
-        self.started, self.seen = time.monotonic(), 0
-        self.plan: dict[str, Any] | None = None
-        self.first_step_s: float | None = None
-
-    def __call__(self) -> None:
-        if self.plan is None and self.plan_file.exists():
-            self.plan = json.loads(self.plan_file.read_text())
-            for line in (*self.plan["lines"], *self.plan["notes"]):
-                self.say(f"  {line}")
-        if self.plan is None or not self.metrics.exists():
-            return
-        lines = self.metrics.read_bytes().split(b"\n")[:-1]
-        for line in lines[self.seen :]:
-            record = json.loads(line)
-            if record["step"] > 0:
-                self._report(record["step"], self.plan["plan"]["steps"], record["data"])
-        self.seen = len(lines)
-
-    def _report(self, step: int, steps: int, data: dict[str, Any]) -> None:
-        if self.first_step_s is None:
-            self.first_step_s = time.monotonic() - self.started
-        if self.progress is not None:
-            self.progress.advance(
-                self.label,
-                step,
-                steps,
-                reward=round(data.get("reward/shaped", 0.0), 3),
-                pass_rate=round(data.get("reward/pass_rate", 0.0), 3),
-                masked=round(data.get("reward/masked", 0.0)),
-            )
 
 
 def _failure(status: int, failure: Path, log: Path) -> Exception:
@@ -226,34 +275,76 @@ def _model_path(model: Path | str, *, local: bool) -> str:
 
 
 def main(argv: list[str] | None = None) -> int:
-    """Command line of the training scripts; arguments that are not flags are Hydra overrides."""
+    """Command line of the training scripts; arguments that are not flags are Hydra overrides.
+
+    Exit status 0: trained, or stopped by SIGTERM after a step, with a checkpoint to go on from.
+    """
     from cobalt.progress import make_progress
 
-    flags = parser("Train a policy with verl (GRPO). Remaining arguments are Hydra overrides (key=value).")
+    flags = parser(
+        "Train a policy by a recipe (docs/recipes.md). Remaining arguments are Hydra overrides (key=value). "
+        "SIGTERM saves after the step under way and ends; the same command goes on."
+    )
     flags.add_argument("--train_file", required=True, help="Parquet file with training rows")
-    flags.add_argument("--val_file", required=True, help="Parquet file with validation rows")
+    flags.add_argument("--val_file", help="Parquet file with validation rows (not for offline recipes)")
     flags.add_argument(
         "--model", required=True, help="Hugging Face folder (on GPUs also a cached model's name)"
     )
     flags.add_argument("-o", "--output", required=True, help="folder of this training; run again to continue")
-    flags.add_argument("--recipe", choices=RECIPES, default="multi_turn", help="settings to train with")
-    flags.add_argument("--profile", choices=PROFILES, default="gpu", help="hardware settings")
-    flags.add_argument("--scale", choices=SCALES, help="sizes (default: tiny on CPU, published on GPUs)")
+    names = ", ".join(choices("recipe"))
+    flags.add_argument("--recipe", default="cobalt", help=f"method: {names}", type=_recipe)
+    flags.add_argument("--profile", choices=choices("profile"), default="gpu", help="hardware settings")
+    flags.add_argument(
+        "--scale", choices=choices("scale"), help="sizes (default: tiny on CPU, published on GPUs)"
+    )
     flags.add_argument("--steps", type=positive_int, help="training steps (default: the recipe's epochs)")
     flags.add_argument("--seed", type=int, default=0, help="seed of data order and sampling")
     flags.add_argument("--evaluator", help="auto, local, serve or a URL (default: the configuration's)")
     flags.add_argument("--reward_profile", help="named reward profile (default: the configuration's)")
+    flags.add_argument("--ptb_file", help="Parquet file with perturbed contexts, for cobalt_ptb")
+    flags.add_argument(
+        "--resume",
+        default="auto",
+        help="auto (from the output's checkpoint), never, or a folder global_step_N",
+    )
+    flags.add_argument("--wandb", action="store_true", help="log to Weights & Biases too")
     flags.add_argument("--dry_run", action="store_true", help="check everything, print the plan, stop")
     flags.add_argument("overrides", nargs="*", metavar="key=value", help="Hydra overrides, passed to verl")
-    args = flags.parse_intermixed_args(argv)
-    result = train(progress=None if args.dry_run else make_progress(), **vars(args))
-    if args.dry_run:
+    args = vars(flags.parse_intermixed_args(argv))
+    if args.pop("wandb"):
+        args["overrides"] = ["trainer.logger=[console,file,tensorboard,wandb]", *args["overrides"]]
+    with _termination() as stop:
+        result = train(progress=None if args["dry_run"] else make_progress(), stop=stop, **args)
+    if args["dry_run"]:
         print("dry run: everything is in place")
+    elif result.stopped:
+        print(f"stopped after step {result.steps} of {result.plan['steps']}; the same command goes on")
     else:
         print(
             f"{result.steps} steps, {result.samples} samples, {result.masked} masked; model: {result.model}"
         )
     return 0
+
+
+def _recipe(name: str) -> str:
+    known = (*choices("recipe"), *ALIASES)
+    if name not in known:
+        raise argparse.ArgumentTypeError(f"{name!r} is unknown; there are: {', '.join(choices('recipe'))}")
+    return name
+
+
+@contextlib.contextmanager
+def _termination() -> Iterator[Callable[[], bool]]:
+    """While open, SIGTERM (Slurm's notice before a preemption) only makes the returned function true."""
+    asked = threading.Event()
+    if threading.current_thread() is not threading.main_thread():
+        yield asked.is_set
+        return
+    before = signal.signal(signal.SIGTERM, lambda *_: asked.set())
+    try:
+        yield asked.is_set
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 if __name__ == "__main__":

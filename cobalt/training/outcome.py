@@ -15,21 +15,25 @@ from cobalt.files import atomic_write
 
 METRICS = "metrics.jsonl"
 LATEST = "latest_checkpointed_iteration.txt"
+RECIPE = "recipe.txt"  # beside the checkpoints: who made them
+STOP_REQUEST = "stop-request"  # in the output folder: end after the step under way
 
 
 @dataclass(frozen=True)
 class TrainResult:
     """A finished training (or, after a dry run, only ``plan`` and ``output``).
 
-    ``steps`` done in all, ``samples`` completions drawn, ``masked`` of them without a verdict (not trained
-    on), ``wall_s`` seconds of this launch, ``checkpoint`` verl's folder of the last step, ``model`` the
-    exported Hugging Face folder (fp32 on CPU), ``metrics`` one mapping per step with verl's names and ours,
-    earlier launches included, ``evaluator`` counters of this launch, ``notes`` what was decided for the user.
+    ``steps`` done in all (fewer than planned only if ``stopped``), ``samples`` completions drawn, ``masked``
+    of them without a verdict (not trained on), ``wall_s`` seconds of this launch, ``checkpoint`` folder of
+    the last step, ``model`` the exported Hugging Face folder (fp32 on CPU), ``metrics`` one mapping per step
+    with verl's names and ours, earlier launches included, ``evaluator`` counters of this launch, ``notes``
+    what was decided for the user.
     """
 
     output: Path
     plan: dict[str, Any]
     steps: int = 0
+    stopped: bool = False
     samples: int = 0
     masked: int = 0
     wall_s: float = 0.0
@@ -91,6 +95,47 @@ def checkpoint_step(checkpoints: Path) -> int:
             f"{checkpoints}: the checkpoint of step {step} is gone; delete {LATEST} to start again"
         )
     return step
+
+
+def step_of(checkpoint: Path) -> int | None:
+    """Step of a folder ``global_step_N`` that holds a checkpoint, else None."""
+    head, _, number = checkpoint.name.rpartition("_")
+    fits = head == "global_step" and number.isdecimal() and (checkpoint / "actor").is_dir()
+    return int(number) if fits else None
+
+
+def check_same_model(checkpoint: Path, model: Path) -> None:
+    """Raises InputError if a checkpoint's exported configuration is not that of the model to train."""
+    saved, given = checkpoint / "actor" / "huggingface" / "config.json", model / "config.json"
+    if not saved.is_file() or not given.is_file():
+        return  # a model named, not given as a folder: verl compares shapes when it loads
+    one, other = json.loads(saved.read_text()), json.loads(given.read_text())
+    for name in ("model_type", "vocab_size", "hidden_size", "num_hidden_layers", "num_attention_heads"):
+        if one.get(name) != other.get(name):
+            raise InputError(
+                f"{checkpoint} is a checkpoint of another model ({name} {one.get(name)}, but {model} has "
+                f"{other.get(name)}): choose another --output, or the model that it was trained from"
+            )
+
+
+def check_same_recipe(checkpoints: Path, recipe: str) -> None:
+    """Raises InputError if the checkpoints there were made by another recipe."""
+    try:
+        found = (checkpoints / RECIPE).read_text().strip()
+    except FileNotFoundError:
+        return
+    if found != recipe:
+        raise InputError(f"{checkpoints} was made by recipe {found}, not {recipe}: choose another --output")
+
+
+def latest(checkpoints: Path) -> Path:
+    """Folder of the latest checkpoint of a run."""
+    return checkpoints / f"global_step_{checkpoint_step(checkpoints)}"
+
+
+def is_fp32(config: Any) -> bool:
+    """Whether the trainer keeps, and writes, weights in 32 bits."""
+    return config.actor_rollout_ref.actor.fsdp_config.model_dtype in ("fp32", "float32")
 
 
 def export_model(checkpoint: Path, target: Path, *, fp32: bool) -> Path:

@@ -45,7 +45,9 @@ class Plan:
         return asdict(self)
 
 
-def make_plan(config: Any, train: DataCheck, validation: DataCheck, steps: int | None, done: int) -> Plan:
+def make_plan(
+    config: Any, train: DataCheck, validation: DataCheck | None, steps: int | None, done: int
+) -> Plan:
     """Work out the plan; ``done`` steps are in a checkpoint.
 
     ``steps`` None: as many as ``trainer.total_epochs`` epochs have.
@@ -55,7 +57,7 @@ def make_plan(config: Any, train: DataCheck, validation: DataCheck, steps: int |
     batch, n = int(config.data.train_batch_size), int(rollout.n)
     mini, micro = int(actor.ppo_mini_batch_size), int(actor.ppo_micro_batch_size_per_gpu)
     devices = int(config.trainer.n_gpus_per_node) * int(config.trainer.nnodes)
-    if n < 2:
+    if n < 2 and config.cobalt.method != "offline":
         raise InputError(
             f"actor_rollout_ref.rollout.n={n}: a group needs at least 2 completions for its baseline"
         )
@@ -101,5 +103,5 @@ def make_plan(config: Any, train: DataCheck, validation: DataCheck, steps: int |
         longest_prompt_tokens=train.longest_prompt,
         prompt_tokens=round(samples * train.mean_prompt),
         response_tokens_at_most=samples * int(config.data.max_response_length),
-        validation_rows=validation.rows,
+        validation_rows=validation.rows if validation is not None else 0,
     )

@@ -3,15 +3,22 @@
 from __future__ import annotations
 
 import asyncio
+import importlib
+import os
 from pathlib import Path
 from typing import Any
 
 from cobalt.errors import InputError
+from cobalt.rewards.verpo import Constants
 from cobalt.training import outcome
-from cobalt.training.data import check_file, fit_prompts
+from cobalt.training.data import DataCheck, check_file, fit_prompts
+from cobalt.training.dialogue import DialogueSettings
+from cobalt.training.memory import memory
+from cobalt.training.mix import write_mix
 from cobalt.training.plan import Plan, make_plan
 from cobalt.training.scoring import Scorer, reward_profile, token_counter
 from cobalt.training.settings import verl_folder
+from cobalt.training.stored import check_groups
 
 
 def prepare(config: Any) -> tuple[Plan, list[str]]:
@@ -26,23 +33,21 @@ def prepare(config: Any) -> tuple[Plan, list[str]]:
 
     data, settings = config.data, config.cobalt
     tokenizer = load_tokenizer(config.actor_rollout_ref.model.path)
-    checks = {}
-    for key, what, validation in (
-        ("train_files", "training data", False),
-        ("val_files", "validation data", True),
-    ):
-        path = Path(data[key])
-        filtered = Path(config.trainer.default_local_dir).parent / "data" / f"{key.split('_')[0]}.parquet"
-        table = check_file(path, what=what, validation=validation)
-        checks[key] = fit_prompts(table, path, tokenizer, int(data.max_prompt_length), filtered, what)
-    token_counter(settings.token_counter, tokenizer)
+    done = resumed_step(config)
+    notes: list[str] = []
+    if settings.method == "offline":
+        checks = _stored(config, tokenizer)
+    else:
+        checks = _rows(config, tokenizer, notes)
+        token_counter(settings.token_counter, tokenizer)
+        DialogueSettings.read(config)
+        Constants(**settings.verpo)
     actor = config.actor_rollout_ref.actor
     devices = int(config.trainer.n_gpus_per_node) * int(config.trainer.nnodes)
     mini = int(actor.ppo_mini_batch_size) * int(config.actor_rollout_ref.rollout.n) // devices
     actor.ppo_micro_batch_size_per_gpu = min(int(actor.ppo_micro_batch_size_per_gpu), max(1, mini))
-    done = outcome.checkpoint_step(Path(config.trainer.default_local_dir))
     steps = config.trainer.total_training_steps
-    plan = make_plan(config, checks["train_files"], checks["val_files"], steps, done)
+    plan = make_plan(config, checks["train_files"], checks.get("val_files"), steps, done)
     with open_dict(config):
         for key, check in checks.items():
             data[key] = str(check.path)
@@ -51,11 +56,87 @@ def prepare(config: Any) -> tuple[Plan, list[str]]:
         config.trainer.total_epochs = max(int(config.trainer.total_epochs), plan.steps)
         if config.trainer.save_freq > plan.steps:
             config.trainer.save_freq = plan.steps
-    notes = [f"reward: profile {settings.reward_profile}, evaluator {settings.evaluator}"]
+    notes.append(f"memory: {memory(config)}")
+    if settings.method == "offline":
+        notes.append(f"objective: {settings.offline.objective}; nothing is sampled or run")
+        return plan, notes
+    notes.append(f"reward: profile {settings.reward_profile}, evaluator {settings.evaluator}")
     if settings.token_counter == "policy":
         notes.append("tokens in the reward are counted with the policy's tokenizer, not with o200k_base")
     notes.append(_canary(settings))
     return plan, notes
+
+
+def _rows(config: Any, tokenizer: Any, notes: list[str]) -> dict[str, DataCheck]:
+    """The rows of training and validation that fit; perturbed contexts mixed in where asked for."""
+    data, folder = config.data, Path(config.trainer.default_local_dir).parent / "data"
+    dialogues = int(config.cobalt.dialogue.turns) > 1
+    checks = {}
+    for key, what, validation in (
+        ("train_files", "training data", False),
+        ("val_files", "validation data", True),
+    ):
+        path = Path(data[key])
+        table = check_file(path, what=what, validation=validation, dialogues=dialogues)
+        if config.cobalt.ptb.file is not None and not validation:
+            perturbed = check_file(Path(config.cobalt.ptb.file), what="perturbed contexts", validation=False)
+            path = folder / "mixed.parquet"
+            notes.append(write_mix(config, table, perturbed, path))
+            table = check_file(path, what=what, validation=False)
+        filtered = folder / f"{key.split('_')[0]}.parquet"
+        checks[key] = fit_prompts(table, path, tokenizer, int(data.max_prompt_length), filtered, what)
+    return checks
+
+
+def _stored(config: Any, tokenizer: Any) -> dict[str, DataCheck]:
+    """The stored groups whose prompts fit, and the size of a group as ``rollout.n``."""
+    from cobalt.training.offline import encode
+
+    data, path = config.data, Path(config.data.train_files)
+    groups = check_groups(path, config)
+    limits = int(data.max_prompt_length), int(data.max_response_length)
+    rows = [encode(group, tokenizer, *limits) for group in groups]
+    lengths = [len(row[0][0]) for row in rows if row is not None]
+    if not lengths:
+        raise InputError(f"stored groups {path}: every prompt is over data.max_prompt_length={limits[0]}")
+    n = max(len(group.texts) for group in groups)
+    config.actor_rollout_ref.rollout.n = n
+    check = DataCheck(path, len(lengths), len(rows) - len(lengths), sum(lengths) / len(lengths), max(lengths))
+    return {"train_files": check}
+
+
+def resumed_step(config: Any) -> int:
+    """Steps in the checkpoint to go on from, 0 for none.
+
+    Raises InputError for a checkpoint of another model or recipe, or one that is damaged.
+    """
+    trainer = config.trainer
+    if trainer.resume_mode == "resume_path":
+        checkpoint = Path(trainer.resume_from_path)
+        done = outcome.step_of(checkpoint) or 0
+    else:
+        done = outcome.checkpoint_step(Path(trainer.default_local_dir))
+        checkpoint = Path(trainer.default_local_dir) / f"global_step_{done}"
+    if done:
+        outcome.check_same_model(checkpoint, Path(config.actor_rollout_ref.model.path))
+        outcome.check_same_recipe(Path(trainer.default_local_dir), config.cobalt.recipe)
+    return done
+
+
+def check_devices(config: Any) -> None:
+    """Raises InputError if there are fewer GPUs than the configuration asks for."""
+    wanted = int(config.trainer.n_gpus_per_node), int(config.trainer.nnodes)
+    if config.trainer.device == "cpu":
+        return
+    import torch
+
+    found = torch.cuda.device_count()
+    if "RAY_ADDRESS" not in os.environ and (found < wanted[0] or wanted[1] > 1):
+        raise InputError(
+            f"trainer.n_gpus_per_node={wanted[0]}, trainer.nnodes={wanted[1]}, but this machine has {found} "
+            "GPUs and RAY_ADDRESS names no cluster: ask for fewer (GPUS=..., NODES=1), start a cluster "
+            "(scripts/cluster), or use --profile cpu"
+        )
 
 
 def _canary(settings: Any) -> str:
@@ -72,10 +153,11 @@ def check_parts(config: Any) -> None:
 
     Raises InputError where the configuration replaces one of them or verl refuses it.
     """
+    from omegaconf import OmegaConf
     from verl.trainer.ppo.reward import resolve_reward_manager_cls
     from verl.trainer.ppo.utils import need_critic, need_reference_policy
     from verl.utils.config import validate_config
-    from verl.utils.import_utils import import_external_libs, load_extern_type
+    from verl.utils.import_utils import import_external_libs, load_class_from_fqn, load_extern_type
     from verl.workers.rollout.base import get_rollout_class
 
     import verl
@@ -84,6 +166,10 @@ def check_parts(config: Any) -> None:
         raise InputError(f"'import verl' gave {verl.__file__}, not the installed library")
     rollout = config.actor_rollout_ref.rollout
     import_external_libs(config.actor_rollout_ref.model.external_lib)
+    from verl.trainer.ppo.core_algos import get_adv_estimator_fn
+    from verl.trainer.ppo.v1 import get_trainer_cls
+
+    importlib.import_module("cobalt.training.trainer")  # registers the trainer and the estimators
     sampler = config.trainer.v1.sampler.custom_sampler
     wanted: list[tuple[str, Any, str]] = [
         ("reward.reward_manager", resolve_reward_manager_cls(config), "CobaltReward"),
@@ -93,6 +179,17 @@ def check_parts(config: Any) -> None:
             "LoudReplayBuffer",
         ),
     ]
+    try:
+        trainer_class = get_trainer_cls(config.trainer.v1.trainer_mode)
+        get_adv_estimator_fn(config.algorithm.adv_estimator)
+    except ValueError as error:
+        raise InputError(f"verl refuses the configuration: {error}") from None
+    wanted.append(("trainer.v1.trainer_mode", trainer_class, "CobaltTrainer"))
+    loops = rollout.agent.agent_loop_config_path
+    if int(config.cobalt.dialogue.turns) > 1 and loops:
+        named = {loop.name: loop for loop in OmegaConf.load(loops)}
+        target = named[rollout.agent.default_agent_loop]["_target_"]
+        wanted.append(("rollout.agent.default_agent_loop", load_class_from_fqn(target), "DialogueLoop"))
     if config.trainer.device == "cpu":
         wanted.append(("rollout.name", get_rollout_class(rollout.name, rollout.mode), "CpuRollout"))
     for setting, found, name in wanted:

@@ -63,7 +63,9 @@ def _remove(folder: Path) -> None:
     shutil.rmtree(folder, ignore_errors=True)
 
 
-def environment(folder: Path, *, cpu: bool, threads: int | None, metrics: Path) -> dict[str, str]:
+def environment(
+    folder: Path, *, cpu: bool, threads: int | None, metrics: Path, tensorboard: Path | None = None
+) -> dict[str, str]:
     """The environment of the training process, which Ray's processes inherit."""
     env = dict(os.environ)
     env.update(
@@ -85,6 +87,8 @@ def environment(folder: Path, *, cpu: bool, threads: int | None, metrics: Path) 
         }
     )
     env.setdefault("HF_HUB_OFFLINE", "1")
+    if tensorboard is not None:
+        env.setdefault("TENSORBOARD_DIR", str(tensorboard))
     if threads is not None:
         env["OMP_NUM_THREADS"] = str(threads)
     if cpu:

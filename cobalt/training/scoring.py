@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from cobalt.errors import CobaltError, InfraError, InputError
+from cobalt.records import TestCases
 from cobalt.rewards.cobalt import PROFILES, RewardProfile, ShapedReward, shaped_reward
 from cobalt.text import extract_code
 
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 
 VALIDATION_SPLITS = frozenset({"test", "val", "validation", "dev"})
 TRAINING_SPLITS = frozenset({"train"})
+_NOT_MEANS = ("masked", "infra_errors", "from_unix_s", "until_unix_s")
 
 
 @dataclass(frozen=True)
@@ -28,11 +30,13 @@ class Score:
     ``reward`` in [-1, 1] (validation: 0 or 1). ``masked``: the evaluator gave no verdict, so the sample must
     not be trained on; its reward is 0 and means nothing. ``info`` has the same keys for every sample of one
     profile, all of them numbers: what verl stores beside the reward and the metrics are made of.
+    ``passing`` [tests]: the outcome of each, all False for a completion without code.
     """
 
     reward: float
     masked: bool
     info: dict[str, float] = field(default_factory=dict)
+    passing: tuple[bool, ...] = ()
 
 
 def is_validation(extra_info: Mapping[str, Any]) -> bool:
@@ -58,6 +62,8 @@ class Scorer:
 
     A result ``infra_error``, or an exception of the evaluator that is not about the request, is retried
     ``retries`` times; then a training sample is masked, and for a validation sample InfraError is raised.
+    An evaluator that does not answer at all (it was restarted, or its node was lost) is asked on for
+    ``wait_s`` seconds beyond that, so that an outage costs time and no samples.
     """
 
     def __init__(
@@ -67,9 +73,10 @@ class Scorer:
         profile: RewardProfile,
         count_tokens: Callable[[str], int],
         retries: int = 1,
+        wait_s: float = 0.0,
     ) -> None:
         self.evaluator, self.profile = evaluator, profile
-        self.count_tokens, self.retries = count_tokens, retries
+        self.count_tokens, self.retries, self.wait_s = count_tokens, retries, wait_s
 
     async def score(
         self,
@@ -89,9 +96,7 @@ class Scorer:
         result, faults = await self._verdict(extract_code(completion), tests)
         seconds = time.monotonic() - started
         if result is None:
-            if validation:
-                raise InfraError(f"the evaluator gave no verdict on a validation sample after {faults} tries")
-            return Score(0.0, True, self._info(None, None, 0.0, best, faults, seconds))
+            return self.lost(faults=faults, seconds=seconds, best=best, validation=validation)
         rate = pass_rate(result)
         shaped = shaped_reward(
             completion,
@@ -101,14 +106,33 @@ class Scorer:
             training=not validation,
             profile=self.profile,
         )
-        return Score(shaped.total, False, self._info(result, shaped, rate, best, faults, seconds))
+        info = self._info(result, shaped, rate, best, faults, seconds)
+        if not validation:  # clocks of one machine, or nearly equal ones
+            info["from_unix_s"], info["until_unix_s"] = time.time() - seconds, time.time()
+        passing = tuple(result["passing"]) if shaped.has_code else (False,) * len(TestCases.parse(tests))
+        return Score(shaped.total, False, info, passing)
+
+    async def verdict(self, code: str | None, tests: str | Mapping[str, Any]) -> ExecutionResult | None:
+        """The evaluator's result on a program, without a reward; None after the last try."""
+        return (await self._verdict(code, tests))[0]
+
+    def lost(
+        self, *, faults: int | None = None, seconds: float = 0.0, best: float = 0.0, validation: bool
+    ) -> Score:
+        """The masked score of a sample without verdict. Raises InfraError for a validation sample."""
+        tries = self.retries + 1 if faults is None else faults
+        if validation:
+            raise InfraError(f"the evaluator gave no verdict on a validation sample after {tries} tries")
+        info = self._info(None, None, 0.0, best, tries, seconds)
+        return Score(0.0, True, info | {"from_unix_s": time.time() - seconds, "until_unix_s": time.time()})
 
     async def ready(self) -> None:
         """Ask the evaluator for a verdict that is known. Raises InfraError if it is another one, or none."""
-        from cobalt.evaluator.request import CANARY
+        from cobalt.evaluator.request import canary
 
+        request = canary()
         try:
-            result = await self.evaluator.aevaluate(CANARY["code"], CANARY["test_cases"])
+            result = await self.evaluator.aevaluate(request["code"], request["test_cases"])
         except CobaltError:
             raise
         except Exception as error:
@@ -123,16 +147,20 @@ class Scorer:
         self, code: str | None, tests: str | Mapping[str, Any]
     ) -> tuple[ExecutionResult | None, int]:
         """The evaluator's result (None after the last try) and the number of faults seen."""
-        for attempt in range(self.retries + 1):
+        deadline, faults = time.monotonic() + self.wait_s, 0
+        while True:
+            answered = True
             try:
                 result = await self.evaluator.aevaluate(code, tests)
             except (InfraError, OSError, TimeoutError):
-                result = None
+                result, answered = None, False
             if result is not None and result["status"] != "infra_error":
-                return result, attempt
-            if attempt < self.retries:
-                await asyncio.sleep(0.2 * 2**attempt)
-        return None, self.retries + 1
+                return result, faults
+            faults += 1
+            waiting = not answered and time.monotonic() < deadline
+            if faults > self.retries and not waiting:
+                return None, faults
+            await asyncio.sleep(min(5.0, 0.2 * 2 ** min(faults - 1, 10)))
 
     def _info(
         self,
@@ -163,15 +191,22 @@ def batch_metrics(infos: list[dict[str, float]]) -> dict[str, float]:
     """Metrics of one training batch, ``reward/...``: means over the samples that have a verdict.
 
     ``reward/infra_errors`` counts faults of the evaluator, healed ones included. ``reward/evaluator_s`` is
-    the mean time that a sample waited for its verdict.
+    the mean time that a sample waited for its verdict, ``_p95`` and ``_max`` are of the same.
+    ``timing_s/reward_exposed``: seconds from the last request to the last verdict, which no generation hides.
     """
     judged = [info for info in infos if not info["masked"]]
-    names = [name for name in (judged[0] if judged else {}) if name not in ("masked", "infra_errors")]
+    names = [name for name in (judged[0] if judged else {}) if name not in _NOT_MEANS]
     metrics = {f"reward/{name}": sum(info[name] for info in judged) / len(judged) for name in names}
     if "reward/has_code" in metrics:
         metrics["reward/no_code"] = 1.0 - metrics.pop("reward/has_code")
     if "reward/format_ok" in metrics:
         metrics["reward/format_broken"] = 1.0 - metrics.pop("reward/format_ok")
+    if judged:
+        waits = sorted(info["evaluator_s"] for info in judged)
+        metrics["reward/evaluator_s_p95"] = waits[min(len(waits) - 1, int(0.95 * len(waits)))]
+        metrics["reward/evaluator_s_max"] = waits[-1]
+        ends = [max(info.get(name, 0.0) for info in infos) for name in ("from_unix_s", "until_unix_s")]
+        metrics["timing_s/reward_exposed"] = max(0.0, ends[1] - ends[0])
     metrics["reward/infra_errors"] = sum(info["infra_errors"] for info in infos)
     return metrics
 
@@ -223,6 +258,7 @@ def make_scorer(settings: Mapping[str, Any], tokenizer: Any) -> Scorer:
         profile=reward_profile(settings["reward_profile"]),
         count_tokens=token_counter(settings["token_counter"], tokenizer),
         retries=settings["evaluator_retries"],
+        wait_s=settings["evaluator_wait_s"],
     )
 
 

@@ -14,9 +14,14 @@ from cobalt.errors import InputError
 from cobalt.training.private import check_version
 
 CONFIG_DIR = Path(cobalt.__file__).resolve().parent.parent / "verl" / "config"
-RECIPES = ("multi_turn", "single_turn")
-PROFILES = ("cpu", "gpu")
-SCALES = ("published", "tiny")
+ALIASES = {"multi_turn": "cobalt", "single_turn": "single_turn_grpo"}  # the published scripts' words
+
+
+def choices(group: str) -> tuple[str, ...]:
+    """Names of the files in a folder of ``verl/config``: ``recipe``, ``profile`` or ``scale``."""
+    return tuple(sorted(path.stem for path in (CONFIG_DIR / group).glob("*.yaml")))
+
+
 # Accepted and silently ignored by verl 0.9.1: a run that sets them would train on another reward.
 _hydra = threading.Lock()  # Hydra keeps the folder it composes from in a global
 IGNORED_SECTIONS = ("reward_model", "custom_reward_function", "sandbox_fusion")
@@ -44,7 +49,8 @@ def compose(
     """The composed configuration (an OmegaConf tree).
 
     Order, later wins: verl's defaults, ``verl/config/published.yaml``, the recipe's file, the profile's, the
-    scale's, ``values`` (dotted keys that exist), ``overrides`` (Hydra's syntax, as on verl's command line).
+    scale's, the file for this recipe at this scale if there is one, ``values`` (dotted keys that exist),
+    ``overrides`` (Hydra's syntax, as on verl's command line).
     Raises InputError for an unknown name, an override that Hydra refuses, or a key that verl ignores.
     """
     from hydra import compose as hydra_compose
@@ -53,24 +59,22 @@ def compose(
     from hydra.errors import HydraException
     from omegaconf import OmegaConf
 
-    for kind, name, known in (
-        ("recipe", recipe, RECIPES),
-        ("profile", profile, PROFILES),
-        ("scale", scale, SCALES),
-    ):
-        if name not in known:
-            raise InputError(f"{kind} {name!r} is unknown; there are: {', '.join(known)}")
     if not CONFIG_DIR.is_dir():
         raise InputError(f"{CONFIG_DIR} is missing: run from a checkout of the project, installed editable")
+    recipe = ALIASES.get(recipe, recipe)
+    for kind, name in (("recipe", recipe), ("profile", profile), ("scale", scale)):
+        if name not in choices(kind):
+            raise InputError(f"{kind} {name!r} is unknown; there are: {', '.join(choices(kind))}")
     requests = [
         f"hydra.searchpath=[file://{verl_folder() / 'trainer' / 'config'}]",
+        f"recipe={recipe}",
         f"profile={profile}",
-        *([f"scale={scale}"] if scale != "published" else []),
+        f"scale={scale}",
         *overrides,
     ]
     try:
         with _hydra, initialize_config_dir(str(CONFIG_DIR), version_base=None):
-            config = hydra_compose(recipe, requests)
+            config = hydra_compose("train", requests)
         parsed = OverridesParser.create().parse_overrides(list(overrides))
     except HydraException as error:
         raise InputError(f"configuration: {' '.join(str(error).split())}") from error

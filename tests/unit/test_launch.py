@@ -17,12 +17,12 @@ ROOT = Path(__file__).resolve().parents[2]
 
 def script(name, *arguments, **environment):
     return subprocess.run(
-        [ROOT / "scripts" / f"train_grpo_{name}.sh", *arguments],
+        [ROOT / "scripts" / f"train_{name}.sh", *arguments],
         env={**os.environ, **environment}, capture_output=True, text=True, check=False,
     )  # fmt: skip
 
 
-@pytest.mark.parametrize("name", ["multi_turn", "single_turn"])
+@pytest.mark.parametrize("name", ["grpo_multi_turn", "grpo_single_turn", "verpo"])
 def test_scripts_say_what_is_missing(name, tmp_path):
     told = script(name)
     assert told.returncode == 2 and "--train_file" in told.stderr

@@ -124,7 +124,7 @@ def _keys(tree, path=""):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("other", "cpu", "tiny", {}), "recipe 'other' is unknown; there are: multi_turn, single_turn"),
+        (("other", "cpu", "tiny", {}), "recipe 'other' is unknown; there are: cobalt, cobalt_ptb, mt_grpo"),
         (("multi_turn", "tpu", "tiny", {}), "profile 'tpu'"),
         (("multi_turn", "cpu", "huge", {}), "scale 'huge'"),
         (("multi_turn", "cpu", "tiny", {}, ["data.train_batch_sise=8"]), "train_batch_sise"),

@@ -3,8 +3,8 @@
 verl's own path costs a coroutine, several messages and a queue write per sample, about as much as the
 sampling itself at tiny scale. Here (setting ``rollout.agent.agent_loop_manager_class``) there is one call of
 the sampler, every completion goes to the evaluator the moment it is finished, and all samples enter the queue
-in one write. One prompt, one completion: for multi-turn rollouts unset the setting. An error reaches the
-trainer and ends the run.
+in one write. Dialogues (``cobalt.dialogue.turns`` > 1) go in rounds: all next responses are sampled together
+while verdicts on finished ones arrive. An error reaches the trainer and ends the run.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import asyncio
 import threading
 import time
 from concurrent.futures import Future
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -28,8 +29,39 @@ from cobalt.engines.sampler import SampledRow
 from cobalt.engines.seeds import derive
 from cobalt.errors import InfraError
 from cobalt.training.cpu.rollout import load_sampler
-from cobalt.training.replay import TIMING_TAG
+from cobalt.training.dialogue import Dialogue, DialogueSettings, Judge
+from cobalt.training.replay import TIMING_TAG, TURNS
 from cobalt.training.scoring import Score, is_validation, make_scorer
+
+
+@dataclass(frozen=True)
+class Sampling:
+    """How one batch is sampled: ``n`` per prompt, at which ``step``."""
+
+    n: int
+    temperature: float
+    top_p: float
+    step: int
+    validate: bool
+
+    @property
+    def kind(self) -> str:
+        """Part of every seed."""
+        return "validation" if self.validate else "training"
+
+
+@dataclass(frozen=True)
+class Sample:
+    """One row of the queue. ``response``, ``mask`` and ``logprobs`` have one length; mask 1: the policy's."""
+
+    prompt: list[int]
+    response: list[int]
+    mask: list[int]
+    logprobs: list[float]
+    score: Score
+    turns: int = 1
+    judged: list[dict[str, Any]] | None = None
+
 
 KEPT = ("uid", "data_source", "reward_model", "index", "global_steps")  # of a row, for verl's later steps
 
@@ -45,7 +77,9 @@ class BatchManager:
         self.sampler, self.weights = load_sampler(
             model.local_path, self.tokenizer, self.rollout.prompt_length + self.rollout.response_length
         )
+        self.dialogue = DialogueSettings.read(config)
         self.scorer = make_scorer(OmegaConf.to_container(config.cobalt, resolve=True), self.tokenizer)
+        self.judge = Judge(self.scorer, self.tokenizer, self.dialogue)
         self.loop = asyncio.new_event_loop()
         threading.Thread(target=self.loop.run_forever, name="cobalt-scoring", daemon=True).start()
         asyncio.run_coroutine_threadsafe(self.scorer.ready(), self.loop).result(timeout=60)
@@ -63,33 +97,87 @@ class BatchManager:
         temperature = how.temperature if how.do_sample else 0.0
         if how.top_k > 0:
             raise NotImplementedError("the batch path does not sample with top_k")
+        sampling = Sampling(how.n, temperature, how.top_p, int(rows[0]["global_steps"]), validate)
+        started = time.monotonic()
+        policy_step = self.weights.refresh()
+        make = self._dialogues if self.dialogue.turns > 1 else self._completions
+        samples, waiting_s = make(rows, sampling)
+        timing = {
+            "timing_s/sampling": time.monotonic() - started - waiting_s,
+            "timing_s/reward_exposed": waiting_s,
+        }
+        self._store(rows, samples, how.n, policy_step, "val" if validate else "train", timing)
+
+    def _completions(self, rows: list[dict[str, Any]], how: Sampling) -> tuple[list[Sample], float]:
+        """One response to each prompt, ``how.n`` times, and the seconds spent waiting for verdicts only."""
         ids = self._encode(rows)
-        step = int(rows[0]["global_steps"])
-        kind = "validation" if validate else "training"
         scores: dict[int, Future[Score]] = {}
 
         def finished(place: int, sampled: SampledRow) -> None:
             scores[place] = self._score(rows[place // how.n], sampled)
 
-        started = time.monotonic()
-        policy_step = self.weights.refresh()
         sampled = self.sampler.generate(
             ids,
-            [derive(self.seed, kind, step, i) for i in range(len(rows))],
+            [derive(self.seed, how.kind, how.step, i) for i in range(len(rows))],
             n=how.n,
-            temperature=temperature,
+            temperature=how.temperature,
             top_p=how.top_p,
             max_tokens=self.rollout.response_length,
             stop_ids={self.tokenizer.eos_token_id},
             on_row=finished,
         )
-        sampling_s = time.monotonic() - started
+        done = time.monotonic()
         results = [scores[place].result() for place in range(len(sampled))]
-        timing = {
-            "timing_s/sampling": sampling_s,
-            "timing_s/reward_exposed": time.monotonic() - started - sampling_s,
-        }
-        self._store(rows, ids, sampled, results, how.n, policy_step, "val" if validate else "train", timing)
+        samples = [
+            Sample(ids[place // how.n], row.token_ids, [1] * len(row.token_ids), row.logprobs, score)
+            for place, (row, score) in enumerate(zip(sampled, results, strict=True))
+        ]
+        return samples, time.monotonic() - done
+
+    def _dialogues(self, rows: list[dict[str, Any]], how: Sampling) -> tuple[list[Sample], float]:
+        """``how.n`` dialogues on each prompt, turn by turn, and the seconds spent on verdicts only."""
+        ids = self._encode(rows)
+        dialogues = [Dialogue(ids[place // how.n]) for place in range(len(rows) * how.n)]
+        waiting_s = 0.0
+        for turn in range(self.dialogue.turns):
+            live = [place for place, dialogue in enumerate(dialogues) if not dialogue.complete]
+            if not live:
+                break
+            verdicts: list[Future[None]] = []
+
+            def finished(
+                number: int, sampled: SampledRow, live: list[int] = live, verdicts: Any = verdicts
+            ) -> None:
+                dialogue, row = dialogues[live[number]], rows[live[number] // how.n]
+                room = dialogue.room(self.dialogue)
+                kept = sampled.token_ids[:room]
+                text = self.tokenizer.decode(kept, skip_special_tokens=True)
+                dialogue.add_response(kept, sampled.logprobs[:room], text)
+                verdicts.append(
+                    asyncio.run_coroutine_threadsafe(self.judge.after_turn(dialogue, row), self.loop)
+                )
+
+            self.sampler.generate(
+                [dialogues[place].context for place in live],
+                [derive(self.seed, how.kind, how.step, *divmod(place, how.n), turn) for place in live],
+                temperature=how.temperature,
+                top_p=how.top_p,
+                max_tokens=max(dialogues[place].room(self.dialogue) for place in live),
+                stop_ids={self.tokenizer.eos_token_id},
+                on_row=finished,
+            )
+            done = time.monotonic()
+            for verdict in verdicts:
+                verdict.result()
+            waiting_s += time.monotonic() - done
+        return [self._sample(dialogue, how) for dialogue in dialogues], waiting_s
+
+    def _sample(self, dialogue: Dialogue, how: Sampling) -> Sample:
+        score = self.judge.total(dialogue, validation=how.validate)
+        return Sample(
+            dialogue.prompt_ids, dialogue.response_ids, dialogue.mask, dialogue.logprobs, score,
+            turns=len(dialogue.texts), judged=dialogue.turns() if self.dialogue.every_turn else None,
+        )  # fmt: skip
 
     def _encode(self, rows: list[dict[str, Any]]) -> list[list[int]]:
         texts = [
@@ -122,31 +210,30 @@ class BatchManager:
     def _store(
         self,
         rows: list[dict[str, Any]],
-        ids: list[list[int]],
-        sampled: list[SampledRow],
-        results: list[Score],
+        samples: list[Sample],
         n: int,
         policy_step: int,
         partition: str,
         timing: dict[str, float],
     ) -> None:
         keys, fields, tags = [], [], []
-        for place, (made, score) in enumerate(zip(sampled, results, strict=True)):
-            row, prompt = rows[place // n], ids[place // n]
+        for place, made in enumerate(samples):
+            row = rows[place // n]
+            extra = {
+                "global_steps": policy_step,
+                "turn_scores": [],
+                "tool_rewards": [],
+                "reward_extra_info": made.score.info,
+            }
             output = AgentLoopOutput(
-                prompt_ids=prompt,
-                response_ids=made.token_ids,
-                response_mask=[1] * len(made.token_ids),
+                prompt_ids=made.prompt,
+                response_ids=made.response,
+                response_mask=made.mask,
                 response_logprobs=made.logprobs,
-                num_turns=2,
+                num_turns=2 * made.turns,
                 metrics=AgentLoopMetrics(),
-                reward_score=score.reward,
-                extra_fields={
-                    "global_steps": policy_step,
-                    "turn_scores": [],
-                    "tool_rewards": [],
-                    "reward_extra_info": score.info,
-                },
+                reward_score=made.score.reward,
+                extra_fields=extra if made.judged is None else extra | {TURNS: made.judged},
             ).as_dict()
             output.update({key: row[key] for key in KEPT}, session_id=place % n)
             output["loss_mask"] = output["response_mask"]
@@ -158,8 +245,8 @@ class BatchManager:
             tags.append(
                 {
                     "status": "success",
-                    "prompt_len": len(prompt),
-                    "response_len": len(made.token_ids),
+                    "prompt_len": len(made.prompt),
+                    "response_len": len(made.response),
                     "seq_len": len(output["input_ids"]),
                     "global_steps": row["global_steps"],
                     "min_global_steps": policy_step,

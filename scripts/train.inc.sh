@@ -1,5 +1,6 @@
-# Sourced by the training scripts: turns their environment into arguments of cobalt.training.launch.
+# Sourced by the training scripts: turns their environment into arguments of `cobalt train`.
 # Flags in "$@" come last and win; what is left there goes to Hydra.
+#   run_training RECIPE DEFAULT_MODEL "$@"
 
 run_training() {
   local recipe=$1 model=${MODEL:-$2} root python profile
@@ -10,13 +11,15 @@ run_training() {
   profile=${PROFILE:-gpu}
   local arguments=(--recipe "$recipe" --profile "$profile" --model "$model"
     --output "${OUTPUT:-outputs/train_$recipe}")
-  if [ -n "${TRAIN_FILE:-}" ]; then
-    arguments+=(--train_file "$TRAIN_FILE" --val_file "${VAL_FILE:-$(dirname "$TRAIN_FILE")/test.parquet}")
-  elif [ -n "${VAL_FILE:-}" ]; then
+  [ -z "${TRAIN_FILE:-}" ] || arguments+=(--train_file "$TRAIN_FILE")
+  if [ -n "${VAL_FILE:-}" ]; then
     arguments+=(--val_file "$VAL_FILE")
+  elif [ -n "${TRAIN_FILE:-}" ] && [ -e "$(dirname "$TRAIN_FILE")/test.parquet" ]; then
+    arguments+=(--val_file "$(dirname "$TRAIN_FILE")/test.parquet")
   fi
+  [ -z "${PTB_FILE:-}" ] || arguments+=(--ptb_file "$PTB_FILE")
   if [ "$profile" = gpu ]; then
     arguments+=("trainer.n_gpus_per_node=${GPUS:-4}" "trainer.nnodes=${NODES:-1}")
   fi
-  PYTHONPATH=$root${PYTHONPATH:+:$PYTHONPATH} exec "$python" -m cobalt.training.launch "${arguments[@]}" "$@"
+  PYTHONPATH=$root${PYTHONPATH:+:$PYTHONPATH} exec "$python" -m cobalt train "${arguments[@]}" "$@"
 }

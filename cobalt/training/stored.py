@@ -1,0 +1,182 @@
+"""Stored groups: completions of one prompt with their verdicts, to train on without sampling or running any.
+
+``cobalt stored_groups`` makes them from the rows of a single-turn run (``run_single_turn_vllm.py``).
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from cobalt.errors import InputError
+from cobalt.flags import parser, positive_int
+from cobalt.records import require, row_id
+from cobalt.rewards.cobalt import PLAIN, shaped_reward
+from cobalt.rewards.groups import exponential, grpo, rloo
+from cobalt.text import extract_code
+
+OBJECTIVES = ("rloo", "grpo", "exponential", "sft")
+REWARDS = ("correctness", "pass_rate", "shaped")
+COLUMNS = ("prompt", "completions", "extra_info")
+
+
+@dataclass(frozen=True)
+class Group:
+    """Completions of one prompt and the weight of each in the loss, [n] each; ``rewards`` in [-1, 1]."""
+
+    prompt: list[dict[str, str]]
+    texts: list[str]
+    weights: list[float]
+    rewards: list[float]
+
+
+def reward_of(text: str, rate: float, kind: str) -> float:
+    """Reward of a stored completion: 1 or 0 for ``correctness``, its ``pass_rate``, or the tiers of the
+    shaped reward without its terms on form (``shaped``).
+    """
+    if kind == "correctness":
+        return float(rate == 1.0)
+    if kind == "pass_rate":
+        return rate
+    return shaped_reward(text, rate, count_tokens=len, profile=PLAIN).total
+
+
+def weigh(rewards: list[float], settings: Any) -> list[float]:
+    """Weights by the section ``cobalt.offline``: advantages (of either sign) or exponential ones."""
+    if settings.objective == "rloo":
+        return rloo(rewards)
+    if settings.objective == "grpo":
+        return grpo(rewards)
+    clip = None if settings.clip is None else float(settings.clip)
+    return exponential(rewards, temperature=float(settings.temperature), clip=clip)
+
+
+def check_groups(path: Path, config: Any) -> list[Group]:
+    """Read the groups of a Parquet file as the recipe uses them.
+
+    ``sft`` keeps the ``keep`` shortest right completions of every prompt; the other objectives keep groups
+    with a right and a wrong one. Raises InputError that names file, row and field, or for no usable group.
+    """
+    import pyarrow
+    import pyarrow.parquet as parquet
+
+    settings = config.cobalt.offline
+    if settings.objective not in OBJECTIVES or settings.reward not in REWARDS:
+        raise InputError(
+            f"cobalt.offline: objective must be one of {', '.join(OBJECTIVES)} and reward one of "
+            f"{', '.join(REWARDS)}, got {settings.objective!r} and {settings.reward!r}"
+        )
+    try:
+        table = parquet.read_table(path)
+    except (OSError, pyarrow.ArrowInvalid) as error:
+        raise InputError(
+            f"stored groups {path}: cannot be read as Parquet ({str(error).splitlines()[0]})"
+        ) from None
+    missing = [name for name in COLUMNS if name not in table.column_names]
+    if missing:
+        raise InputError(
+            f"stored groups {path}: column {', '.join(missing)} missing; make the file with "
+            "`cobalt stored_groups`"
+        )
+    groups = []
+    for number, row in enumerate(table.select(list(COLUMNS)).to_pylist()):
+        group = _group(row, settings, f"stored groups {path}: row {number}")
+        if group is not None:
+            groups.append(group)
+    if not groups:
+        raise InputError(
+            f"stored groups {path}: none of {table.num_rows} rows can be used ("
+            + ("no right completion" if settings.objective == "sft" else "no group has unequal rewards")
+            + ")"
+        )
+    return groups
+
+
+def _group(row: Mapping[str, Any], settings: Any, where: str) -> Group | None:
+    prompt, completions = row["prompt"], row["completions"]
+    if not isinstance(prompt, list) or not prompt or prompt[-1].get("role") != "user":
+        raise InputError(f"{where}: field 'prompt' must be messages that end with the user's")
+    if not isinstance(completions, list) or len(completions) < 1:
+        raise InputError(f"{where}: field 'completions' must be a list")
+    for item in completions:
+        rate = item.get("pass_rate") if isinstance(item, dict) else None
+        if rate is None or not isinstance(item.get("text"), str) or not 0.0 <= rate <= 1.0:
+            raise InputError(f"{where}: 'completions' must hold 'text' and 'pass_rate' in [0, 1]")
+    if settings.objective == "sft":
+        right = sorted((c["text"] for c in completions if c["pass_rate"] == 1.0), key=len)
+        kept = right[: int(settings.keep)]
+        return Group(prompt, kept, [1.0] * len(kept), [1.0] * len(kept)) if kept else None
+    texts = [item["text"] for item in completions]
+    rewards = [reward_of(item["text"], item["pass_rate"], settings.reward) for item in completions]
+    if len(rewards) < 2 or len(set(rewards)) == 1:
+        return None
+    return Group(prompt, texts, weigh(rewards, settings), rewards)
+
+
+def stored_groups(
+    rows: Iterator[tuple[str, Mapping[str, Any]]], messages: Any, *, size: int, seed: int
+) -> Iterator[dict[str, Any]]:
+    """Groups of ``size`` stored completions of a task, at least one right and one wrong in each.
+
+    ``rows``: (place, row) of a single-turn run with ``instruction``, ``responses`` [S] and ``exec_results``
+    [S]; ``messages(instruction)`` opens the prompt. A task gives as many disjoint groups as it can. Raises
+    InputError for rows that lack these fields, or hold a response without verdict.
+    """
+    for where, row in rows:
+        key = row_id(row, where)
+        responses = require(row, "responses", list, where)
+        results = require(row, "exec_results", list, where)
+        if len(responses) != len(results):
+            raise InputError(f"{where}: {len(responses)} 'responses' but {len(results)} 'exec_results'")
+        made: list[dict[str, Any]] = []
+        for text, result in zip(responses, results, strict=True):
+            if result.get("status") == "infra_error":
+                raise InputError(f"{where}: a response has no verdict; run the single-turn door again")
+            passing = result["passing"]
+            rate = sum(passing) / len(passing) if passing and extract_code(text or "") is not None else 0.0
+            made.append({"text": text or "", "pass_rate": rate})
+        draw = random.Random(f"{seed}:{key}")
+        draw.shuffle(made)
+        right = [item for item in made if item["pass_rate"] == 1.0]
+        wrong = [item for item in made if item["pass_rate"] < 1.0]
+        while right and wrong and len(right) + len(wrong) >= size:
+            group = [right.pop(), wrong.pop()]
+            while len(group) < size:
+                group.append((right if len(right) > len(wrong) else wrong or right).pop())
+            yield {
+                "data_source": "code_taco_verified",
+                "prompt": messages(row["instruction"]),
+                "completions": group,
+                "extra_info": {"split": "train", "index": str(key)},
+            }
+
+
+def main(argv: list[str] | None = None) -> int:
+    """`cobalt stored_groups`: Parquet for the recipes offline_rl and rejection_sft."""
+    import pyarrow as pa
+    import pyarrow.parquet as parquet
+
+    from cobalt.files import replacing
+    from cobalt.prompts import load
+    from cobalt.store import read_jsonl
+
+    flags = parser("Make groups of stored completions from the rows of a single-turn run.")
+    flags.add_argument("-i", "--input_file", required=True, help="JSONL with 'responses' and 'exec_results'")
+    flags.add_argument("-o", "--output_file", required=True, help="Parquet file, replaced")
+    flags.add_argument("--group_size", type=positive_int, default=4, help="completions per group")
+    flags.add_argument("--prompts", default="default", help="whose system message opens the prompt")
+    flags.add_argument("--seed", type=int, default=42, help="of the choice of completions")
+    args = flags.parse_args(argv)
+    if args.group_size < 2:
+        raise InputError("--group_size must be at least 2")
+    rows = ((f"{args.input_file}:{line}", row) for line, row in read_jsonl(args.input_file))
+    groups = list(stored_groups(rows, load(args.prompts).messages, size=args.group_size, seed=args.seed))
+    if not groups:
+        raise InputError(f"{args.input_file}: no task has {args.group_size} completions, right and wrong")
+    with replacing(args.output_file) as handle:
+        parquet.write_table(pa.Table.from_pylist(groups), handle)
+    print(f"{args.output_file}: {len(groups)} groups of {args.group_size}")
+    return 0

@@ -1,0 +1,93 @@
+"""verl's synchronous trainer, registered as ``cobalt``: a clean stop, comparisons, and rows for estimators.
+
+Public hooks carry most of it. Two underscore methods are extended, each calling verl's own; they stand in the
+list of cobalt.training.private.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import transfer_queue as tq
+from omegaconf import open_dict
+from verl.protocol import DataProto
+from verl.trainer.ppo.v1.trainer_base import register_trainer
+from verl.trainer.ppo.v1.trainer_sync import PPOTrainerSync
+from verl.utils.debug.metrics import calculate_debug_metrics
+from verl.workers.utils.padding import response_from_nested
+
+from cobalt.rewards.verpo import Constants
+from cobalt.training import advantages
+from cobalt.training.outcome import STOP_REQUEST
+
+NAME = "cobalt"
+EXPOSED = "timing_s/reward_exposed"
+
+
+@register_trainer(NAME)
+class CobaltTrainer(PPOTrainerSync):
+    """Adds to verl's trainer, and changes nothing of what it computes:
+
+    - A file ``stop-request`` beside the checkpoints ends the run after the step under way, with a checkpoint.
+    - Where rollout log-probabilities are taken as they are (``bypass_mode``), the trainer's own are computed
+      at the first and every ``cobalt.check_every``-th step, for ``training/rollout_probs_diff_*`` and
+      ``actor/entropy`` only.
+    - ``reward/step_share``: the part of a step that waits for nothing but verdicts.
+    - The keys of the rows reach estimators that need more than rewards (cobalt.training.advantages).
+    """
+
+    def __init__(self, config: Any) -> None:
+        with open_dict(config):
+            config.trainer.v1.trainer_mode = "sync"  # what verl's own code asks for from here on
+        super().__init__(config)
+        self._stop_request = Path(config.trainer.default_local_dir).parent / STOP_REQUEST
+
+    total_training_steps: int
+
+    def on_step_end(self) -> None:
+        super().on_step_end()
+        if not self._stop_request.exists() or self.global_steps >= self.total_training_steps:
+            return
+        save_freq = int(self.config.trainer.save_freq)
+        if save_freq <= 0 or self.global_steps % save_freq:
+            self._save_checkpoint()
+        print(f"cobalt: stopping after step {self.global_steps}, as asked", flush=True)
+        self.total_training_steps = self.global_steps
+
+    def _compute_old_log_prob(self, batch: Any, metrics: dict[str, Any]) -> Any:
+        batch = super()._compute_old_log_prob(batch, metrics)
+        every = int(self.config.cobalt.check_every)
+        bypass = self.config.algorithm.rollout_correction.bypass_mode
+        if bypass and every > 0 and (self.global_steps - 1) % every == 0:
+            metrics.update(self._compare(batch))
+        return batch
+
+    def _compare(self, batch: Any) -> dict[str, float]:
+        """Rollout against trainer, and the entropy, in a copy of the batch's metadata."""
+        extra = dict(batch.extra_info)
+        batch.extra_info.update(
+            calculate_entropy=True,
+            compute_loss=False,
+            temperature=self.config.actor_rollout_ref.rollout.temperature,
+        )
+        self.actor_rollout_wg.compute_log_prob(batch)
+        names = ["entropy", "log_probs", "response_mask", "responses", "rollout_log_probs"]
+        data = tq.kv_batch_get(keys=batch.keys, partition_id=batch.partition_id, select_fields=names)
+        batch.extra_info.clear()
+        batch.extra_info.update(extra)
+        data["old_log_probs"] = response_from_nested(data.pop("log_probs"), data["response_mask"])
+        data["entropy"] = response_from_nested(data.pop("entropy"), data["response_mask"])
+        padded = DataProto(batch=data.to_padded_tensor())
+        mask = padded.batch["response_mask"]
+        entropy = (padded.batch["entropy"] * mask).sum() / mask.sum().clamp(min=1)
+        return {"actor/entropy": float(entropy), **calculate_debug_metrics(padded)}
+
+    def _compute_advantage(self, batch: Any, metrics: dict[str, Any]) -> Any:
+        with advantages.rows(batch.keys, Constants(**self.config.cobalt.verpo)):
+            return super()._compute_advantage(batch, metrics)
+
+    def _compute_metrics(self, batch: Any, metrics: Any, timing_raw: Any, **rest: Any) -> None:
+        super()._compute_metrics(batch, metrics, timing_raw, **rest)
+        if EXPOSED in metrics and timing_raw.get("step"):
+            metrics["reward/step_share"] = metrics[EXPOSED] / timing_raw["step"]

@@ -1,0 +1,89 @@
+"""Online dialogues in verl's own agent loops (GPU profile; on CPU the batch path does the same in rounds)."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+from uuid import uuid4
+
+from omegaconf import OmegaConf
+from verl.experimental.agent_loop import AgentLoopBase, AgentLoopOutput
+from verl.experimental.agent_loop.agent_loop import AgentLoopMetrics
+
+from cobalt.training.dialogue import Dialogue, DialogueSettings, Judge
+from cobalt.training.scoring import Scorer, is_validation, make_scorer
+
+TURNS = "cobalt_turns"  # as cobalt.training.replay.TURNS, which workers need not import
+_scorers: dict[int, Scorer] = {}  # one evaluator connection per worker process, whatever the number of loops
+
+
+class DialogueLoop(AgentLoopBase):
+    """Agent loop ``cobalt_dialogue`` (verl/config/agent_loops.yaml).
+
+    Samples a response, runs it on the public tests, appends the feedback, and so on; the mask is 1 on the
+    policy's tokens only. It scores itself, so verl's reward workers have nothing to do.
+    """
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.settings = DialogueSettings.read(self.config)
+        self.judge = Judge(self._scorer(), self.tokenizer, self.settings)
+
+    def _scorer(self) -> Scorer:
+        key = id(self.tokenizer)
+        if key not in _scorers:
+            settings: Any = OmegaConf.to_container(self.config.cobalt, resolve=True)
+            _scorers[key] = make_scorer(settings, self.tokenizer)
+        return _scorers[key]
+
+    async def run(self, sampling_params: dict[str, Any], **row: Any) -> AgentLoopOutput:
+        """One dialogue. ``row``: verl's fields of the prompt, and ``public_test_cases``.
+
+        Raises InfraError in validation if a verdict is missing.
+        """
+        messages = list(row["raw_prompt"])
+        dialogue = Dialogue(await self.ct_build_initial_tokens(messages))
+        request, versions = uuid4().hex, list[dict[str, Any]]()
+        while not dialogue.complete:
+            room = dialogue.room(self.settings)
+            output = await self.server_manager.generate(
+                request_id=request,
+                prompt_ids=dialogue.context,
+                sampling_params={**sampling_params, "max_tokens": room},
+            )
+            ids = list(output.token_ids)[:room]
+            logprobs = list(output.log_probs or [0.0] * len(ids))[:room]
+            text = await asyncio.to_thread(self.tokenizer.decode, ids, skip_special_tokens=True)
+            dialogue.add_response(ids, logprobs, text)
+            versions.append(dict(output.extra_fields or {}))
+            await self.judge.after_turn(dialogue, row)
+        score = self.judge.total(dialogue, validation=is_validation(row["extra_info"]))
+        extra: dict[str, Any] = {
+            **versions[-1],
+            **_span(versions),
+            "turn_scores": [],
+            "tool_rewards": [],
+            "reward_extra_info": score.info,
+        }
+        if self.settings.every_turn:
+            extra[TURNS] = dialogue.turns()
+        return AgentLoopOutput(
+            prompt_ids=dialogue.prompt_ids,
+            response_ids=dialogue.response_ids,
+            response_mask=dialogue.mask,
+            response_logprobs=dialogue.logprobs,
+            num_turns=2 * len(dialogue.texts),
+            metrics=AgentLoopMetrics(),
+            reward_score=score.reward,
+            extra_fields=extra,
+        )
+
+
+def _span(versions: list[dict[str, Any]]) -> dict[str, Any]:
+    """First and last weights that wrote the dialogue, under verl's names."""
+    found = {}
+    for name, choose in (("min_global_steps", min), ("max_global_steps", max)):
+        steps = [version[name] for version in versions if version.get(name) is not None]
+        if steps:
+            found[name] = choose(steps)
+    return found

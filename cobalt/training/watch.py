@@ -1,0 +1,149 @@
+"""What the launcher sees of a training while it runs: the plan, every step, the best model, collapse."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from cobalt.errors import InfraError
+from cobalt.files import atomic_write
+from cobalt.training import outcome
+
+if TYPE_CHECKING:
+    from cobalt.progress import Progress
+
+BEST = "best"  # in the output folder: the model of the best validated checkpoint
+_NO_CODE, _FORMAT = "reward/no_code", "reward/format_broken"
+_ENTROPY, _CLIPPED = "actor/entropy", "response_length/clip_ratio"
+_DIFF = "training/rollout_probs_diff_mean"
+
+
+@dataclass
+class Collapse:
+    """The bounds of the section ``cobalt.abort``; null switches one off."""
+
+    bounds: Mapping[str, Any]
+    _crossed: dict[str, int] = field(default_factory=dict)
+
+    def __call__(self, step: int, data: Mapping[str, float]) -> None:
+        """Look at the metrics of a step. A metric that a step does not have neither counts nor clears.
+
+        Raises InfraError once a bound was crossed in ``patience`` steps one after another that had it.
+        """
+        for name, metric, above in (
+            ("max_no_code", _NO_CODE, True),
+            ("max_format_broken", _FORMAT, True),
+            ("min_entropy", _ENTROPY, False),
+            ("max_clipped", _CLIPPED, True),
+            ("max_rollout_probs_diff", _DIFF, True),
+        ):
+            bound, value = self.bounds.get(name), data.get(metric)
+            if bound is None or value is None:
+                continue
+            bad = value != value or (value > bound if above else value < bound)
+            self._crossed[name] = self._crossed.get(name, 0) + 1 if bad else 0
+            # a rollout that disagrees with its trainer is a fault at once, not a trend
+            if bad and self._crossed[name] >= (1 if name == "max_rollout_probs_diff" else self._patience):
+                raise InfraError(
+                    f"the training collapsed: {metric} is {value:.4g} at step {step}, "
+                    f"{'above' if above else 'below'} cobalt.abort.{name}={bound} for "
+                    f"{self._crossed[name]} step(s); checkpoints before it are kept"
+                )
+
+    @property
+    def _patience(self) -> int:
+        return int(self.bounds.get("patience") or 1)
+
+
+def validation_score(data: Mapping[str, float]) -> float | None:
+    """Validation Pass@1 of a step, the mean over data sources; None where it was not validated."""
+    values = [
+        value
+        for name, value in data.items()
+        if name.startswith("val-core/") and "/acc/mean@" in name and value is not None
+    ]
+    return sum(values) / len(values) if values else None
+
+
+@dataclass
+class Watch:
+    """Reads what the training process writes: first its plan, then every step.
+
+    Called five times a second. Raises InfraError on collapse. ``first_step_s``: seconds to the first step.
+    """
+
+    metrics: Path
+    plan_file: Path
+    output: Path
+    config: Any
+    progress: Progress | None
+    label: str
+    say: Callable[[str], None]
+    plan: dict[str, Any] | None = None
+    first_step_s: float | None = None
+    seen: int = 0
+    started: float = field(default_factory=time.monotonic)
+
+    def __post_init__(self) -> None:
+        self.collapse = Collapse(self.config.cobalt.abort)
+        self._unsaved: list[tuple[int, float]] = []
+
+    def __call__(self) -> None:
+        if self.plan is None and self.plan_file.exists():
+            self.plan = json.loads(self.plan_file.read_text())
+            for line in (*self.plan["lines"], *self.plan["notes"]):
+                self.say(f"  {line}")
+        if self.plan is None or not self.metrics.exists():
+            return
+        lines = self.metrics.read_bytes().split(b"\n")[:-1]
+        fresh, self.seen = lines[self.seen :], len(lines)
+        for line in fresh:
+            record = json.loads(line)
+            score = validation_score(record["data"])
+            if score is not None:
+                self._unsaved.append((record["step"], score))
+            if record["step"] > 0:
+                self._report(record["step"], self.plan["plan"]["steps"], record["data"])
+                self.collapse(record["step"], record["data"])
+        self._keep_best()
+
+    def _report(self, step: int, steps: int, data: Mapping[str, float]) -> None:
+        if self.first_step_s is None:
+            self.first_step_s = time.monotonic() - self.started
+        if self.progress is not None:
+            self.progress.advance(
+                self.label,
+                step,
+                steps,
+                reward=round(data.get("reward/shaped", 0.0), 3),
+                pass_rate=round(data.get("reward/pass_rate", 0.0), 3),
+                masked=round(data.get("reward/masked", 0.0)),
+            )
+
+    def _keep_best(self) -> None:
+        """Export the checkpoint of the best validated step, if that step has one (it may be 0: none)."""
+        while self._unsaved:
+            step, score = self._unsaved.pop(0)
+            checkpoint = Path(self.config.trainer.default_local_dir) / f"global_step_{step}"
+            known = best(self.output)
+            if not (checkpoint / "actor" / "huggingface").is_dir() or (known and known["score"] >= score):
+                continue
+            outcome.export_model(checkpoint, self.output / BEST, fp32=outcome.is_fp32(self.config))
+            record = {"step": step, "score": score, "metric": "validation Pass@1"}
+            atomic_write(self.output / BEST / "best.json", json.dumps(record) + "\n")
+            self.say(
+                f"  step {step}: validation Pass@1 {100 * score:.1f} %, the best so far (kept in {BEST}/)"
+            )
+
+
+def best(output: Path) -> dict[str, Any] | None:
+    """``step`` and ``score`` of the best model kept, or None."""
+    try:
+        found: dict[str, Any] = json.loads((output / BEST / "best.json").read_text())
+    except FileNotFoundError:
+        return None
+    return found

@@ -1,0 +1,16 @@
+#!/usr/bin/env bash
+# Train the contextual bandit by GRPO on contexts cut from multi-turn trajectories.
+#
+#   scripts/train_cobalt.sh [--flag value ...] [hydra.override=value ...]
+#
+# Environment (a flag of the same meaning wins):
+#   MODEL       Hugging Face folder, or name of a cached model       (default Qwen/Qwen3-8B)
+#   TRAIN_FILE  Parquet file from preproc/verl_preproc_multi_turn.py
+#   VAL_FILE    Parquet file for validation                          (default: test.parquet beside TRAIN_FILE)
+#   OUTPUT      folder of this training; run again to continue       (default outputs/train_cobalt)
+#   PROFILE     gpu or cpu                                           (default gpu)
+#   GPUS NODES  GPUs per node and nodes, for PROFILE=gpu             (default 4 and 1)
+# All settings: verl/config; the recipe: docs/recipes.md. `--dry_run` checks everything and prints the plan.
+set -euo pipefail
+. "$(dirname "${BASH_SOURCE[0]}")/train.inc.sh"
+run_training cobalt Qwen/Qwen3-8B "$@"
