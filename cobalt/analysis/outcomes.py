@@ -77,9 +77,11 @@ class Outcomes:
 
 
 def subset_of(row: Row) -> str:
-    """`functional` if the task names a function (`fn_name` of the tests, LiveCodeBench's `starter_code` or
-    `func_name` in its `metadata`), else `stdin`.
+    """`functional` if the task asks for a function (`is_functional`, `fn_name` of the tests, LiveCodeBench's
+    `starter_code` or `func_name` in its `metadata`), else `stdin`.
     """
+    if isinstance(row.get("is_functional"), bool):
+        return FUNCTIONAL if row["is_functional"] else STDIN
     if str(row.get("starter_code") or "").strip():
         return FUNCTIONAL
     for name, key in (("metadata", "func_name"), ("hidden_test_cases", "fn_name"), ("test_cases", "fn_name")):

@@ -140,6 +140,8 @@ async def test_sharing_can_be_switched_off_and_the_status_of_every_test_kept(tmp
         ({"metadata": '{"func_name": "f"}'}, "functional"),
         ({"metadata": {"func_name": "f"}, "starter_code": ""}, "functional"),
         ({"hidden_test_cases": '{"fn_name": "f", "inputs": [[1]], "outputs": [1]}'}, "functional"),
+        ({"is_functional": True}, "functional"),
+        ({"is_functional": False, "starter_code": "class Solution: ..."}, "stdin"),
         ({"metadata": "{}", "starter_code": ""}, "stdin"),
         ({"metadata": "func_name, but not JSON"}, "stdin"),
         ({}, "stdin"),
