@@ -15,8 +15,8 @@ from cobalt.run.runner import Outcome, Stage
 
 # Seconds on two idle cores, only for the time left that is shown.
 _EXPECTED_S = {
-    "tasks": 0.5, "collect": 35, "repair": 30, "judge": 14, "contexts": 1, "parquet": 1,
-    "train": 180, "train_single": 15, "evaluate": 70, "controls": 35, "report": 4,
+    "tasks": 0.5, "collect": 46, "repair": 42, "judge": 17, "contexts": 1, "parquet": 1,
+    "train": 215, "train_single": 150, "evaluate": 86, "controls": 37, "report": 4,
 }  # fmt: skip
 
 

@@ -21,7 +21,10 @@ FIRST_GUESS_WEIGHT_S = 20.0  # how long the expected times are trusted against t
 
 @dataclass
 class Line:
-    """One stage as shown. `state`: waiting, running, done, kept (done in an earlier run)."""
+    """One stage as shown. `state`: waiting, running, done, kept (done in an earlier run).
+
+    `expected_s` is 0 for a stage that runs beside another: the time left is that of the other.
+    """
 
     name: str
     title: str
@@ -110,18 +113,25 @@ class View:
                 self.console.print(self)
 
     def left_s(self) -> float | None:
-        """Seconds to go: the expected times of what is left, scaled by how they have held so far."""
+        """Seconds to go: the expected times of what is left, scaled by how they have held so far.
+
+        Rows that are worked on side by side are finished late, so in the first half of a stage the clock
+        counts where it is ahead of the rows.
+        """
         with self._lock:
             lines = list(self.lines.values())
             spent = expected = FIRST_GUESS_WEIGHT_S
             left = 0.0
             for line in lines:
+                if not line.expected_s:
+                    continue
                 if line.state == "done":
                     spent, expected = spent + line.wall_s, expected + line.expected_s
                 elif line.state == "running":
                     so_far = time.monotonic() - line.began
-                    spent, expected = spent + so_far, expected + max(line.share * line.expected_s, 0.0)
-                    left += (1 - line.share) * line.expected_s
+                    got = max(line.share * line.expected_s, min(so_far, line.expected_s / 2))
+                    spent, expected = spent + so_far, expected + got
+                    left += line.expected_s - got
                 elif line.state == "waiting":
                     left += line.expected_s
             return left * spent / expected if lines else None
