@@ -6,7 +6,7 @@ import pytest
 import torch
 from transformers import Qwen3Config, Qwen3ForCausalLM
 
-from cobalt.training.cpu.sharing import pack
+from cobalt.training.cpu.sharing import pack, pays
 
 PROMPTS = [[3, 4, 5, 6], [3, 4, 5, 6], [7], [3, 4, 5, 6], [8, 9, 10, 11, 12, 13], [7]]
 RESPONSES = [[20, 21, 2], [22, 2], [23, 24, 25, 26, 2], [2], [27, 28, 2], [29, 30]]
@@ -32,8 +32,9 @@ def separate(model):
     return torch.cat(values)
 
 
-def shared(model):
-    packed = pack([torch.tensor(p) for p in PROMPTS], [torch.tensor(r) for r in RESPONSES], pad_id=0)
+def shared(model, share=True):
+    rows = [torch.tensor(p) for p in PROMPTS], [torch.tensor(r) for r in RESPONSES]
+    packed = pack(*rows, pad_id=0, share=share)
     logits = model(packed.ids, attention_mask=packed.mask, position_ids=packed.positions).logits
     return torch.log_softmax(logits.flatten(0, 1)[packed.source], -1).gather(1, packed.target[:, None])[:, 0]
 
@@ -41,15 +42,22 @@ def shared(model):
 def test_log_probabilities_and_gradients_are_those_of_separate_sequences(model):
     weights = torch.linspace(-1, 2, sum(map(len, RESPONSES)))
     results = []
-    for run in (separate, shared):
+    for run in (separate, shared, lambda model: shared(model, share=False)):
         model.zero_grad()
         values = run(model)
         (values * weights).sum().backward()
         results.append((values.detach(), [p.grad.clone() for p in model.parameters()]))
-    (values, gradients), (other_values, other_gradients) = results
-    assert torch.allclose(values, other_values, atol=1e-5)
-    for one, other in zip(gradients, other_gradients, strict=True):
-        assert torch.isfinite(other).all() and torch.allclose(one, other, atol=1e-4)
+    values, gradients = results[0]
+    for other_values, other_gradients in results[1:]:
+        assert torch.allclose(values, other_values, atol=1e-5)
+        for one, other in zip(gradients, other_gradients, strict=True):
+            assert torch.isfinite(other).all() and torch.allclose(one, other, atol=1e-4)
+
+
+def test_sharing_is_left_where_responses_are_long():
+    short, long = [torch.arange(10)] * 4, [torch.arange(31)] * 4
+    assert pays(short, short) and pays(long, short) and not pays(short, long)
+    assert len(pack(short, long, pad_id=0, share=False).ids) == 4
 
 
 def test_the_layout_has_every_prompt_once():

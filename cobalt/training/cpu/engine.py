@@ -12,7 +12,7 @@ from verl.workers.engine import EngineRegistry
 from verl.workers.engine.fsdp import transformer_impl
 
 from cobalt.engines.prefix import supports
-from cobalt.training.cpu.sharing import pack
+from cobalt.training.cpu.sharing import pack, pays
 from cobalt.training.private import offload_without_pinning
 
 _NOT_SHARED = (
@@ -39,7 +39,8 @@ class CpuFSDPEngine(transformer_impl.FSDPEngineWithLMHead):
     def prepare_model_inputs(self, micro_batch: Any) -> tuple[dict[str, Any], dict[str, Any]]:
         if not self._can_share(micro_batch):
             return super().prepare_model_inputs(micro_batch)
-        packed = pack(micro_batch["prompts"].unbind(), micro_batch["responses"].unbind(), pad_id=0)
+        prompts, responses = micro_batch["prompts"].unbind(), micro_batch["responses"].unbind()
+        packed = pack(prompts, responses, pad_id=0, share=pays(prompts, responses))
         inputs = {
             "input_ids": packed.ids,
             "attention_mask": packed.mask,

@@ -33,19 +33,35 @@ class Packed:
     row: torch.Tensor
 
 
-def pack(prompts: Sequence[torch.Tensor], responses: Sequence[torch.Tensor], pad_id: int) -> Packed:
-    """Lay out rows; ``prompts[i]`` and ``responses[i]`` are the token ids of row i, on the CPU."""
-    groups: dict[tuple[int, ...], list[int]] = {}
+LONG_RESPONSES = 3.0
+
+
+def pays(prompts: Sequence[torch.Tensor], responses: Sequence[torch.Tensor]) -> bool:
+    """Whether sharing prompts saves work: attention costs the square of a group's length, so it does not where
+    responses are much longer than prompts, as dialogues are.
+    """
+    return sum(map(len, responses)) <= LONG_RESPONSES * sum(map(len, prompts))
+
+
+def pack(
+    prompts: Sequence[torch.Tensor], responses: Sequence[torch.Tensor], pad_id: int, *, share: bool = True
+) -> Packed:
+    """Lay out rows; ``prompts[i]`` and ``responses[i]`` are the token ids of row i, on the CPU.
+
+    Without ``share`` every row is a group of its own.
+    """
+    members: dict[tuple[int, ...], list[int]] = {}
     for row, prompt in enumerate(prompts):
-        groups.setdefault(tuple(prompt.tolist()), []).append(row)
-    lengths = [len(prompt) + sum(len(responses[row]) for row in rows) for prompt, rows in groups.items()]
+        members.setdefault(tuple(prompt.tolist()) if share else (row,), []).append(row)
+    groups = [(prompts[rows[0]].tolist(), rows) for rows in members.values()]
+    lengths = [len(prompt) + sum(len(responses[row]) for row in rows) for prompt, rows in groups]
     width = max(lengths)
     ids = torch.full((len(groups), width), pad_id)
     positions = torch.zeros_like(ids)
     # Every token belongs to a block: 0 the prompt, k the k-th completion, -1 padding.
     block = torch.full_like(ids, -1)
     begins: list[tuple[int, int]] = [(0, 0)] * len(prompts)
-    for group, (prompt, rows) in enumerate(groups.items()):
+    for group, (prompt, rows) in enumerate(groups):
         end = len(prompt)
         ids[group, :end] = torch.tensor(prompt)
         positions[group, :end] = torch.arange(end)
