@@ -38,7 +38,7 @@ def mix(honest: Any, perturbed: Any, share: float, seed: int, where: str) -> Any
     draw = random.Random(seed)
     names = [name for name in honest.column_names if name in perturbed.column_names]
     parts = [
-        table.select(names).take(sorted(draw.sample(range(table.num_rows), number)))
+        table.select(names).take(pa.array(sorted(draw.sample(range(table.num_rows), number)), pa.int64()))
         for table, number in ((honest, total - count), (perturbed, count))
     ]
     joined = pa.concat_tables(parts, promote_options="permissive")

@@ -37,7 +37,7 @@ LONG_RESPONSES = 3.0
 
 
 def pays(prompts: Sequence[torch.Tensor], responses: Sequence[torch.Tensor]) -> bool:
-    """Whether sharing prompts saves work: attention costs the square of a group's length, so it does not where
+    """Whether sharing prompts saves work: attention costs the square of a group, so it does not where
     responses are much longer than prompts, as dialogues are.
     """
     return sum(map(len, responses)) <= LONG_RESPONSES * sum(map(len, prompts))

@@ -1,0 +1,194 @@
+"""Stored groups and the loss on them, against hand-computed values."""
+
+from __future__ import annotations
+
+import json
+import math
+
+import pandas as pd
+import pytest
+import torch
+from omegaconf import OmegaConf
+
+from cobalt.errors import InputError
+from cobalt.records import TestCases
+from cobalt.training import stored
+from cobalt.training.offline import batches, collate, encode, sequence_loss
+from cobalt.training.stored import Group, check_groups, reward_of, stored_groups
+
+RIGHT, WRONG = (
+    {"text": "```python\na\n```", "pass_rate": 1.0},
+    {"text": "```python\nbb\n```", "pass_rate": 0.5},
+)
+PROMPT = [{"role": "user", "content": "p"}]
+
+
+def settings(**changes):
+    values = {
+        "objective": "rloo", "group_size": 4, "temperature": 1.0, "clip": 5.0, "reward": "correctness",
+        "keep": 1,
+    }  # fmt: skip
+    return OmegaConf.create({"cobalt": {"offline": values | changes}})
+
+
+def write(path, *groups):
+    pd.DataFrame(
+        [{"prompt": PROMPT, "completions": list(group), "extra_info": {"split": "train"}} for group in groups]
+    ).to_parquet(path)
+    return path
+
+
+def test_groups_carry_the_objectives_weights(tmp_path):
+    path = write(tmp_path / "g.parquet", [RIGHT, WRONG, WRONG], [WRONG, WRONG], [RIGHT, RIGHT])
+    (group,) = check_groups(path, settings())  # groups without a difference teach nothing
+    assert group.rewards == [1.0, 0.0, 0.0] and group.weights == pytest.approx([1.0, -0.5, -0.5])
+    (normed,) = check_groups(path, settings(objective="grpo"))
+    assert normed.weights == pytest.approx([2 / math.sqrt(3), -1 / math.sqrt(3), -1 / math.sqrt(3)], abs=1e-5)
+    (weighed,) = check_groups(path, settings(objective="exponential", temperature=0.5, clip=4.0))
+    assert weighed.weights == pytest.approx([4.0, math.exp(-1), math.exp(-1)])
+    best = check_groups(path, settings(objective="sft"))
+    assert [(group.texts, group.weights) for group in best] == [([RIGHT["text"]], [1.0])] * 2
+
+
+def test_rewards_of_stored_completions():
+    text = RIGHT["text"]
+    assert [reward_of(text, rate, "correctness") for rate in (1.0, 0.9)] == [1.0, 0.0]
+    assert reward_of(text, 0.25, "pass_rate") == 0.25
+    assert [reward_of(text, rate, "shaped") for rate in (1.0, 0.5, 0.25, 0.0)] == [1.0, 0.2, 0.0, -0.1]
+    assert reward_of("no code", 0.0, "shaped") == -1.0
+
+
+def test_bad_groups_are_named(tmp_path):
+    with pytest.raises(InputError, match="row 1: 'completions' must hold 'text' and 'pass_rate'"):
+        check_groups(write(tmp_path / "a.parquet", [RIGHT, WRONG], [RIGHT | {"pass_rate": 2.0}]), settings())
+    with pytest.raises(InputError, match="no group has unequal rewards"):
+        check_groups(write(tmp_path / "b.parquet", [RIGHT, RIGHT]), settings())
+    with pytest.raises(InputError, match="no right completion"):
+        check_groups(write(tmp_path / "c.parquet", [WRONG]), settings(objective="sft"))
+    with pytest.raises(InputError, match="objective must be one of rloo"):
+        check_groups(tmp_path / "c.parquet", settings(objective="ppo"))
+    with pytest.raises(InputError, match="cannot be read"):
+        check_groups(tmp_path / "none.parquet", settings())
+    pd.DataFrame([{"prompt": PROMPT}]).to_parquet(tmp_path / "d.parquet")
+    with pytest.raises(InputError, match="column completions, extra_info missing"):
+        check_groups(tmp_path / "d.parquet", settings())
+
+
+def row(key, *passing):
+    return {
+        "id": key, "instruction": "i", "responses": [f"```python\n{i}\n```" for i in range(len(passing))],
+        "exec_results": [{"passing": [good, True], "status": "ok"} for good in passing],
+    }  # fmt: skip
+
+
+def test_groups_from_a_single_turn_run_hold_right_and_wrong_ones():
+    rows = [row(0, *[True] * 3, *[False] * 5), row("all", *[True] * 8), row("none", *[False] * 8)]
+    made = list(stored_groups(((f"f:{i}", r) for i, r in enumerate(rows)), lambda i: PROMPT, size=4, seed=1))
+    assert [group["extra_info"]["index"] for group in made] == ["0", "0"]
+    texts = [item["text"] for group in made for item in group["completions"]]
+    assert len(set(texts)) == 8  # disjoint
+    for group in made:
+        rates = {item["pass_rate"] for item in group["completions"]}
+        assert len(group["completions"]) == 4 and rates == {1.0, 0.5}
+    again = list(stored_groups(((f"f:{i}", r) for i, r in enumerate(rows)), lambda i: PROMPT, size=4, seed=1))
+    assert again == made
+
+
+def test_a_response_without_verdict_is_refused():
+    bad = row(1, True, False)
+    bad["exec_results"][1] = {"passing": [], "status": "infra_error"}
+    with pytest.raises(InputError, match="f:3: a response has no verdict"):
+        list(stored_groups(iter([("f:3", bad)]), lambda i: PROMPT, size=2, seed=0))
+    with pytest.raises(InputError, match="2 'responses' but 1 'exec_results'"):
+        list(stored_groups(iter([("f", bad | {"exec_results": [{}]})]), lambda i: PROMPT, size=2, seed=0))
+
+
+def test_the_door_writes_parquet(tmp_path, capsys):
+    source, target = tmp_path / "single.jsonl", tmp_path / "groups.parquet"
+    source.write_text(json.dumps(row(7, True, False, False, True)) + "\n")
+    assert stored.main(["-i", str(source), "-o", str(target), "--prompts", "tiny"]) == 0
+    assert "1 groups of 4" in capsys.readouterr().out
+    (group,) = check_groups(target, settings())
+    assert group.prompt[0]["role"] == "system" and sum(group.rewards) == 2.0
+    source.write_text(json.dumps(row(7, True, True)) + "\n")
+    with pytest.raises(InputError, match="no task has 4 completions, right and wrong"):
+        stored.main(["-i", str(source), "-o", str(tmp_path / "x")])
+    assert not (tmp_path / "x").exists()
+
+
+def test_the_loss_by_hand():
+    # two rows, vocabulary 2, uniform logits but for one token
+    batch = collate([([0], [1, 1], 2.0), ([0, 0], [1], -1.0)], pad=0)
+    assert batch["mask"].tolist() == [[0, 1, 1], [0, 0, 1]]
+    logits = torch.zeros(2, 3, 2)
+    logits[0, 0, 1] = math.log(3)  # p = 3/4 for the first completion token of row 0
+    loss = sequence_loss(logits, batch["ids"], batch["mask"], batch["weights"])
+    expected = 2.0 * (-math.log(0.75) - math.log(0.5)) - 1.0 * -math.log(0.5)
+    assert float(loss) == pytest.approx(expected, abs=1e-6)
+
+
+def test_padding_and_prompts_have_no_gradient():
+    batch = collate([([1, 1, 1], [1], 1.0), ([1], [1, 1, 1, 1], 1.0)], pad=0)
+    logits = torch.zeros(*batch["ids"].shape, 2, requires_grad=True)
+    sequence_loss(logits, batch["ids"], batch["mask"], batch["weights"]).backward()
+    touched = logits.grad.abs().sum(-1) > 0
+    assert touched.tolist() == [[False, False, True, False, False], [True, True, True, True, False]]
+
+
+class Letters:
+    eos_token_id = 9
+
+    def apply_chat_template(self, messages, *, add_generation_prompt, tokenize):
+        return messages[0]["content"]
+
+    def __call__(self, text, *, add_special_tokens):
+        return {"input_ids": [ord(letter) - ord("a") for letter in text]}
+
+
+def test_encoding_cuts_and_leaves_out_like_sampling():
+    group = Group([{"role": "user", "content": "ab"}], ["c", "cdef"], [1.0, -1.0], [1.0, 0.0])
+    assert encode(group, Letters(), 2, 3) == [([0, 1], [2, 9], 1.0), ([0, 1], [2, 3, 4], -1.0)]
+    assert encode(group, Letters(), 1, 3) is None
+
+
+def test_batches_are_an_order_per_epoch_and_go_on_anywhere():
+    stream = batches(10, 3, seed=5, start=0)
+    first = [next(stream) for _ in range(9)]
+    for epoch in range(3):
+        seen = [number for batch in first[3 * epoch : 3 * epoch + 3] for number in batch]
+        assert len(set(seen)) == 9
+    later = batches(10, 3, seed=5, start=4)
+    assert [next(later) for _ in range(5)] == first[4:]
+
+
+def test_mixing_takes_a_share_and_keeps_the_true_tests():
+    import pyarrow as pa
+
+    from cobalt.training.mix import mix
+
+    def table(kind, count, tests):
+        return pa.Table.from_pylist(
+            [
+                {"kind": kind, "prompt": f"{kind}{i}", "reward_model": {"ground_truth": tests},
+                 "extra_info": {"index": i % 5, "split": "train"}}
+                for i in range(count)
+            ]
+        )  # fmt: skip
+
+    tests = TestCases(["1"], ["2"]).to_json()
+    honest, perturbed = table("h", 20, tests), table("p", 8, tests)
+    for share, kinds in ((0.25, {"h": 15, "p": 5}), (0.5, {"h": 8, "p": 8}), (1.0, {"p": 8})):
+        mixed = mix(honest, perturbed, share, 3, "f").to_pylist()
+        found = [row["kind"] for row in mixed]
+        assert {kind: found.count(kind) for kind in set(found)} == kinds
+        assert len({row["prompt"] for row in mixed}) == len(mixed)
+    assert mix(honest, perturbed, 0.5, 3, "f").equals(mix(honest, perturbed, 0.5, 3, "f"))
+    assert not mix(honest, perturbed, 0.5, 4, "f").equals(mix(honest, perturbed, 0.5, 3, "f"))
+    swapped = table("p", 8, TestCases(["1"], ["3"]).to_json())
+    with pytest.raises(InputError, match=r"row 0: .*rewards must come from the true tests"):
+        mix(honest, swapped, 0.5, 3, "f")
+    for share in (0.0, 1.5):
+        with pytest.raises(InputError, match="share must be in"):
+            mix(honest, perturbed, share, 3, "f")
+    with pytest.raises(InputError, match="too few"):
+        mix(honest, perturbed.slice(0, 1), 0.001, 3, "f")

@@ -1,0 +1,186 @@
+"""The launcher's eye on a run: collapse, the best model, reports, checkpoints of other models."""
+
+from __future__ import annotations
+
+import json
+import math
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from omegaconf import OmegaConf
+
+from cobalt.errors import InfraError, InputError
+from cobalt.training import outcome
+from cobalt.training.card import card
+from cobalt.training.memory import memory, parameters
+from cobalt.training.outcome import TrainResult
+from cobalt.training.watch import Collapse, Watch, best, validation_score
+
+BOUNDS = {
+    "patience": 3, "max_no_code": 0.9, "max_format_broken": 0.95, "min_entropy": 1e-3, "max_clipped": 0.95,
+    "max_rollout_probs_diff": 0.5,
+}  # fmt: skip
+
+
+def feed(*steps, **changes):
+    """The step and message of the abort, or None."""
+    rule = Collapse(BOUNDS | changes)
+    for number, data in enumerate(steps, start=1):
+        try:
+            rule(number, data)
+        except InfraError as error:
+            return number, str(error)
+    return None
+
+
+@pytest.mark.parametrize(
+    ("metric", "good", "bad", "name"),
+    [
+        ("reward/no_code", 0.9, 0.91, "max_no_code"),
+        ("reward/format_broken", 0.9, 1.0, "max_format_broken"),
+        ("actor/entropy", 0.5, 1e-5, "min_entropy"),
+        ("response_length/clip_ratio", 0.2, 1.0, "max_clipped"),
+    ],
+)
+def test_collapse_needs_patience(metric, good, bad, name):
+    bad, good = {metric: bad}, {metric: good}
+    number, message = feed(good, bad, bad, bad)
+    assert (
+        number == 4 and metric in message and name in message and "checkpoints before it are kept" in message
+    )
+    assert feed(bad, bad, good, bad, bad) is None
+    assert feed(bad, bad, {}, bad)[0] == 4  # a step without the metric neither counts nor clears
+    assert feed(bad, bad, bad, **{name: None}) is None
+    assert feed({metric: math.nan}, {metric: math.nan}, {metric: math.nan})[0] == 3
+
+
+def test_a_rollout_that_disagrees_is_a_fault_at_once():
+    assert feed({"training/rollout_probs_diff_mean": 0.6})[0] == 1
+    assert feed({"training/rollout_probs_diff_mean": 0.4}) is None
+
+
+@given(st.lists(st.booleans(), max_size=20), st.integers(1, 5))
+def test_the_abort_comes_at_the_first_full_run_of_bad_steps(bad, patience):
+    found = feed(*({"reward/no_code": 1.0 if flag else 0.0} for flag in bad), patience=patience)
+    runs = [i + 1 for i in range(len(bad)) if i + 1 >= patience and all(bad[i + 1 - patience : i + 1])]
+    assert (found[0] if found else None) == (runs[0] if runs else None)
+
+
+def test_validation_pass_at_1_is_the_mean_over_sources():
+    data = {"val-core/a/acc/mean@1": 0.5, "val-core/b/acc/mean@1": 0.7, "val-aux/a/acc/mean@1": 0.0, "x": 1.0}
+    assert validation_score(data) == pytest.approx(0.6)
+    assert validation_score({"reward/acc": 1.0}) is None
+
+
+def config(folder, **model):
+    return OmegaConf.create(
+        {
+            "trainer": {"default_local_dir": str(folder / "checkpoints"), "n_gpus_per_node": 1, "nnodes": 1,
+                        "device": "cpu"},
+            "cobalt": {"abort": BOUNDS, "recipe": "cobalt", "method": "verl", "scale": "tiny",
+                       "reward_profile": "plain", "token_counter": "policy", "ptb": {"file": None}},
+            "data": {"seed": 4, "train_files": str(folder / "train.parquet")},
+            "actor_rollout_ref": {
+                "model": {"path": str(folder / "base")},
+                "actor": {"fsdp_config": {"model_dtype": "float32"}, "optim": {"lr": 1e-4}},
+                "rollout": {"gpu_memory_utilization": 0.7},
+            },
+        }
+    )  # fmt: skip
+
+
+def checkpoint(folder, step, **sizes):
+    target = folder / "checkpoints" / f"global_step_{step}" / "actor" / "huggingface"
+    target.mkdir(parents=True)
+    (target / "config.json").write_text(json.dumps({"model_type": "qwen3", **sizes}))
+    (target / "model.safetensors").write_text(f"step {step}")
+    (target / "tokenizer.json").write_text("{}")
+    return target.parents[1]
+
+
+def test_steps_are_reported_and_the_best_checkpoint_is_kept(tmp_path):
+    said, seen = [], []
+
+    class Progress:
+        def advance(self, label, done, total, **fields):
+            seen.append((label, done, total, fields))
+
+    watch = Watch(
+        tmp_path / "metrics.jsonl",
+        tmp_path / "plan.json",
+        tmp_path,
+        config(tmp_path),
+        Progress(),
+        "x",
+        said.append,
+    )
+    watch()  # nothing there yet
+    (tmp_path / "plan.json").write_text(json.dumps({"plan": {"steps": 40}, "lines": ["l"], "notes": ["n"]}))
+    scores = {0: 0.9, 10: 0.3, 20: 0.5, 30: 0.4, 35: 0.8}
+    with watch.metrics.open("w") as file:
+        for step, score in scores.items():
+            if step in (10, 20, 30):
+                checkpoint(tmp_path, step)
+            data = {"val-core/s/acc/mean@1": score, "reward/shaped": 0.1}
+            file.write(json.dumps({"step": step, "data": data}) + "\n")
+            file.flush()
+            watch()
+        file.write('{"step": 36, "da')  # torn: not yet
+    watch()
+    assert said[:2] == ["  l", "  n"] and [entry[1] for entry in seen] == [10, 20, 30, 35]
+    assert best(tmp_path) == {
+        "step": 20,
+        "score": 0.5,
+        "metric": "validation Pass@1",
+    }  # 0 and 35: no checkpoint
+    assert (tmp_path / "best" / "model.safetensors").read_text() == "step 20"
+    assert json.loads((tmp_path / "best" / "config.json").read_text())["dtype"] == "float32"
+    assert watch.first_step_s is not None and best(tmp_path / "none") is None
+
+
+def test_a_checkpoint_of_another_model_or_recipe_is_refused(tmp_path):
+    saved = checkpoint(tmp_path, 5, hidden_size=64, vocab_size=10)
+    model = tmp_path / "base"
+    model.mkdir()
+    (model / "config.json").write_text(
+        json.dumps({"model_type": "qwen3", "hidden_size": 64, "vocab_size": 10})
+    )
+    outcome.check_same_model(saved, model)
+    (model / "config.json").write_text(
+        json.dumps({"model_type": "qwen3", "hidden_size": 32, "vocab_size": 10})
+    )
+    with pytest.raises(InputError, match=r"another model \(hidden_size 64, but .* has 32\)"):
+        outcome.check_same_model(saved, model)
+    folder = tmp_path / "checkpoints"
+    outcome.check_same_recipe(folder, "cobalt")
+    (folder / outcome.RECIPE).write_text("verpo\n")
+    with pytest.raises(InputError, match="made by recipe verpo, not cobalt"):
+        outcome.check_same_recipe(folder, "cobalt")
+    assert outcome.step_of(saved) == 5 and outcome.step_of(folder) is None
+
+
+def test_the_card_names_data_recipe_metrics_and_versions(tmp_path):
+    (tmp_path / "train.parquet").write_text("rows")
+    plan = {"steps": 9, "contexts_per_step": 16, "samples_per_context": 8, "optimizer_steps": 2}
+    metrics = [{"step": 1, "reward/pass_rate": 0.25}, {"step": 6, "reward/pass_rate": 0.5}]
+    result = TrainResult(tmp_path, plan, steps=6, stopped=True, samples=768, masked=2, metrics=metrics)
+    text = card(config(tmp_path), result)
+    shown = "`cobalt`", "6 of 9 (stopped)", "16 x 8", "768, 2 of them", "sha256 ", "verl 0.9.1", "seed 4"
+    for part in (*shown, "| `reward/pass_rate` | 0.2500 | 0.5000 |"):
+        assert part in text
+    assert text.startswith("---\nbase_model: base\n")
+
+
+def test_memory_is_estimated_from_the_models_sizes(tmp_path):
+    folder = tmp_path / "base"
+    folder.mkdir()
+    sizes = {
+        "hidden_size": 8, "num_hidden_layers": 2, "num_attention_heads": 2, "num_key_value_heads": 1,
+        "head_dim": 4, "intermediate_size": 16, "vocab_size": 100, "tie_word_embeddings": True,
+    }  # fmt: skip
+    (folder / "config.json").write_text(json.dumps(sizes))
+    assert parameters(folder) == 100 * 8 + 2 * (8 * 4 * (4 + 2) + 3 * 8 * 16)
+    assert "parameters" in memory(config(tmp_path))
+    (folder / "config.json").write_text("{}")
+    assert parameters(folder) is None and "not estimated" in memory(config(tmp_path))
