@@ -92,20 +92,24 @@ def read_manifest(out: StrPath) -> dict[str, Any] | None:
     return manifest
 
 
-def check_resume(out: StrPath, settings: Mapping[str, Any]) -> None:
+def check_resume(out: StrPath, settings: Mapping[str, Any], *, begun: StrPath | None = None) -> None:
     """Raise SettingsChanged, with a line per difference, if `out` has rows made under other settings.
 
     An output without rows may be begun under any settings; one with rows but without a manifest is
-    refused, because nobody can tell what made it.
+    refused, because nobody can tell what made it. `begun` names a file beside it that holds parts of rows, if
+    there is one: it counts as rows do.
     """
     try:
-        if os.path.getsize(out) == 0:
-            return
+        empty = os.path.getsize(out) == 0
     except FileNotFoundError:
-        return
+        empty = True
     except OSError as error:
         raise InputError(f"cannot read {os.fspath(out)}: {error.strerror}") from None
+    if empty and begun is None:
+        return
     advice = "give another output file, or delete this one to start again"
+    if begun is not None:
+        advice += f", and {os.fspath(begun)} with it"
     manifest = read_manifest(out)
     if manifest is None:
         raise SettingsChanged(

@@ -26,6 +26,8 @@ from cobalt.store import JsonlWriter, check_resume, row_ids
 __all__ = [
     "LineProgress",
     "Progress",
+    "Stop",
+    "Stopped",
     "Summary",
     "TerminalProgress",
     "failures_path",
@@ -50,6 +52,9 @@ async def run_rows(
     extra: Callable[[], Mapping[str, Any]] | Mapping[str, Any] | None = None,
     backoff_s: float = 0.5,
     ordered: bool = True,
+    stop: "Stop | None" = None,
+    opened: Callable[[set[Id]], None] | None = None,
+    settled: Callable[[Id, bool], None] | None = None,
 ) -> Summary:
     """Apply `work` to every row whose `key` is not yet in `output`, at most `concurrency` at once.
 
@@ -65,7 +70,10 @@ async def run_rows(
     (or what it returns when called).
 
     Ctrl-C (or SIGTERM) starts no new row and finishes those in flight; a second one cancels them. Either
-    way KeyboardInterrupt is raised after the output is closed, and the next run continues.
+    way KeyboardInterrupt is raised after the output is closed, and the next run continues. `work` that takes
+    long may look at `stop` and end its row by raising Stopped; it can also ask for the end itself, with the
+    error to raise. `opened` is told which rows are in the output, once it is locked; `settled` is told of
+    every row that is now in it (True) or was given up (False).
 
     Raises SettingsChanged if `output` was made under other settings; InputError if it exists and `resume`
     is off, another run is writing it, or an id is missing or occurs twice; InfraError if the disk fails.
@@ -80,7 +88,12 @@ async def run_rows(
     failures = Failures(output, key)
     try:
         done = row_ids(output, key)
-        run = _Run(rows, work, writer, failures, done, key, retries, backoff_s, label, progress)
+        if opened is not None:
+            opened(done)
+        stop = stop or Stop()
+        run = _Run(
+            rows, work, writer, failures, done, key, retries, backoff_s, label, progress, stop, settled
+        )
         book = Book(output, settings, inputs, extra, run.summary)
         book.write()
         try:
@@ -92,8 +105,9 @@ async def run_rows(
             book.write()
     finally:
         writer.close()
-    if run.error is not None:
-        raise run.error
+    error = run.error or stop.error
+    if error is not None:
+        raise error
     if run.stopping:
         of_total = "" if run.total is None else f" of {run.total}"
         raise KeyboardInterrupt(
@@ -102,6 +116,23 @@ async def run_rows(
     if ordered and not run.summary.failed:
         await asyncio.to_thread(put_in_order, output, run.order, key)
     return run.summary
+
+
+class Stopped(Exception):
+    """Raised by work that ends its row early because a stop was requested: no failure, no row."""
+
+
+@dataclass
+class Stop:
+    """A request to end the run early: what is in flight (`what`) is drained, then `error`, if any, raised."""
+
+    what: str = "rows"
+    requested: bool = False
+    error: Exception | None = None
+
+    def request(self, error: Exception | None = None) -> None:
+        self.requested = True
+        self.error = self.error or error
 
 
 @dataclass
@@ -118,10 +149,15 @@ class _Run:
     backoff_s: float
     label: str
     progress: Progress | None
-    stopping: bool = False
+    stop: Stop
+    settled: Callable[[Id, bool], None] | None = None
     error: Exception | None = None
     order: list[Id] = field(default_factory=list)
     tasks: list[asyncio.Task[None]] = field(default_factory=list)
+
+    @property
+    def stopping(self) -> bool:
+        return self.stop.requested
 
     def __post_init__(self) -> None:
         self.total = len(self.rows) if isinstance(self.rows, Sized) else None
@@ -172,6 +208,7 @@ class _Run:
         except Exception as error:
             # The other workers see it, finish their rows and stop.
             self.error = self.error or error
+            self.stop.request()
 
     async def _one(self, key: Id, row: Row) -> None:
         for attempt in range(1, self.retries + 2):
@@ -180,18 +217,24 @@ class _Run:
                 if result.get(self.key) != key:
                     raise InfraError(f"the result has {self.key} {result.get(self.key)!r} instead of {key!r}")
                 break
+            except Stopped:
+                return
             except InputError:
                 raise
             except Exception as error:
                 if attempt > self.retries or self.stopping:
                     self.summary.failed += 1
                     await self.failures.write(key, error, attempt)
+                    if self.settled is not None:
+                        self.settled(key, False)
                     return
                 self.summary.retried += 1
                 await asyncio.sleep(self.backoff_s * 2 ** (attempt - 1) * random.uniform(0.75, 1.25))
         await self.writer.write(result)
         self.done.add(key)
         self.summary.written += 1
+        if self.settled is not None:
+            self.settled(key, True)
 
     def _show(self) -> None:
         if self.progress is not None:
@@ -210,9 +253,9 @@ def _interrupts(run: _Run) -> Iterator[None]:
         if run.stopping:
             run.cancel()
             return
-        run.stopping = True
+        run.stop.request()
         print(
-            f"{run.label}: finishing the rows in flight; interrupt again to stop at once",
+            f"{run.label}: finishing the {run.stop.what} in flight; interrupt again to stop at once",
             file=sys.stderr,
             flush=True,
         )

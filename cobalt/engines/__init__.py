@@ -8,29 +8,30 @@ from cobalt.engines.base import ChatEngine
 from cobalt.errors import InputError
 
 ENGINES = ("vllm", "openai", "litellm", "transformers")
-_PLANNED = {
-    "vllm": "a running vLLM server is reached by --engine openai --base_url URL",
-    "litellm": "any OpenAI-compatible service is reached by --engine openai --base_url URL",
-}
 
 
 def connect(name: str, model_name: str | None, base_url: str | None = None, **kw: Any) -> ChatEngine:
     """Open the engine `name` (one of ENGINES) for `model_name`.
 
-    `transformers`: `model_name` is a folder in Hugging Face format (or a name in the local cache).
-    `openai`: `base_url` is the address of an OpenAI-compatible service, up to and including `/v1`.
-    `kw` goes to the engine's class (`TransformersEngine`, `OpenAIEngine`). Nothing is sampled here.
+    `vllm`: the Serve application of `vllm_engine_actor.py` in a reachable Ray cluster, or a vLLM server at
+    `base_url`; the model may be left out where only one is served. `openai`: `base_url` is the address of an
+    OpenAI-compatible service, up to and including `/v1`. `litellm`: a provider's model. `transformers`:
+    `model_name` is a folder in Hugging Face format (or a name in the local cache).
+    `kw` goes to the engine's class. Nothing is sampled here.
     Raises InputError for an unknown or missing engine, model or address.
     """
-    if name in _PLANNED:
-        raise InputError(
-            f"engine '{name}' is not available in this version: {_PLANNED[name]}, "
-            "a model folder by --engine transformers --model_name FOLDER"
-        )
     if name not in ENGINES:
         raise InputError(f"unknown engine '{name}': choose one of {', '.join(ENGINES)}")
+    if name == "vllm":
+        from cobalt.engines.vllm_client import open_vllm
+
+        return open_vllm(model_name, base_url, **kw)
     if not model_name:
         raise InputError(f"engine '{name}' needs --model_name")
+    if name == "litellm":
+        from cobalt.engines.litellm_api import LiteLLMEngine
+
+        return LiteLLMEngine(model_name, base_url=base_url, **kw)
     if name == "openai":
         from cobalt.engines.openai_api import OpenAIEngine
 

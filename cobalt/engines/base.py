@@ -7,7 +7,7 @@ from typing import Protocol
 
 from cobalt.records import Message
 
-STOP, LENGTH, CONTEXT_OVERFLOW = "stop", "length", "context_overflow"
+STOP, LENGTH, CONTEXT_OVERFLOW, CONTENT_FILTER = "stop", "length", "context_overflow", "content_filter"
 
 
 @dataclass(frozen=True)
@@ -16,7 +16,11 @@ class Sampling:
 
     ``temperature`` >= 0 (0 is greedy), ``top_p`` in (0, 1], ``max_tokens`` >= 1 new tokens, ``n`` >= 1
     completions of the same conversation, ``seed`` of the request (None: the engine draws one; completion j
-    of a seeded request does not depend on ``n``), ``stop`` strings that end a completion.
+    of a seeded request does not depend on ``n``), ``stop`` strings that end a completion. ``index``: number
+    of the first completion; one with ``index`` j is completion j of the request that has them all.
+    ``session``: requests of one trajectory name the same, so that a service can send them where their
+    prefix is cached. ``logprobs`` asks for token ids and log-probabilities where they are not free.
+    ``reasoning_effort`` is for services that know it.
     The defaults are those of the published inference scripts (arXiv 2602.03806).
     """
 
@@ -26,6 +30,10 @@ class Sampling:
     n: int = 1
     seed: int | None = None
     stop: tuple[str, ...] = ()
+    index: int = 0
+    session: str | None = None
+    logprobs: bool = False
+    reasoning_effort: str | None = None
 
     def __post_init__(self) -> None:
         for name, sound, allowed in (
@@ -43,8 +51,10 @@ class Completion:
     """One completion.
 
     ``finish_reason`` is ``stop`` (end token or stop string), ``length`` (``max_tokens`` or the context's end
-    reached) or ``context_overflow`` (the conversation itself does not fit, ``text`` is empty).
-    ``token_ids`` and ``logprobs`` (natural logarithms, one per token) are None where an engine has none.
+    reached), ``context_overflow`` (the conversation itself does not fit, ``text`` is empty), or what the
+    service says; ``content_filter`` is a refusal.
+    ``token_ids`` and ``logprobs`` (natural logarithms, one per token) are None where an engine has none, as
+    are ``reasoning_tokens`` (part of ``completion_tokens``) and ``cost`` in US dollars.
     """
 
     text: str
@@ -53,10 +63,16 @@ class Completion:
     completion_tokens: int
     token_ids: list[int] | None = None
     logprobs: list[float] | None = None
+    reasoning_tokens: int | None = None
+    cost: float | None = None
 
 
 class ChatEngine(Protocol):
-    """A model behind a chat interface; several requests may be in flight at once."""
+    """A model behind a chat interface; several requests may be in flight at once.
+
+    Optional: ``separate`` (true: n completions are n requests anyway, so callers better ask for each on its
+    own), ``fingerprint`` (what identifies the model better than the name), ``counters``, ``check``.
+    """
 
     name: str
 

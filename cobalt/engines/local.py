@@ -169,6 +169,7 @@ class TransformersEngine:
             prompts, [request.sampling.seed or 0 for request in batch],
             n=sampling.n, temperature=sampling.temperature, top_p=sampling.top_p,
             max_tokens=sampling.max_tokens, stop_ids=self._stop_ids, on_row=finished,
+            first=[request.sampling.index for request in batch],
         )  # fmt: skip
 
     def encode(self, conversations: Iterable[list[Message]]) -> list[list[int]]:

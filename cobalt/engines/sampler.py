@@ -108,11 +108,13 @@ class BatchSampler:
         max_tokens: int,
         stop_ids: Collection[int],
         on_row: Callable[[int, SampledRow], None] | None = None,
+        first: Sequence[int] | None = None,
     ) -> list[SampledRow]:
         """Sample ``n`` completions of each prompt.
 
         Args: ``prompts`` token ids, one seed each; ``temperature`` 0 is greedy; ``stop_ids`` end a row;
-        ``on_row(place, row)`` is called for every row the moment it is finished (``place`` in the result).
+        ``on_row(place, row)`` is called for every row the moment it is finished (``place`` in the result);
+        ``first`` is the number of each prompt's first completion (0), for those asked for one by one.
         Returns ``len(prompts) * n`` rows, those of one prompt next to each other. A prompt that fills
         ``max_context`` gives ``context_overflow`` rows without tokens; a row cut by ``max_tokens`` or by the
         end of the context has ``length``.
@@ -122,6 +124,7 @@ class BatchSampler:
             raise ValueError(f"{len(prompts)} prompts but {len(seeds)} seeds")
         if any(len(prompt) == 0 for prompt in prompts):
             raise ValueError("a prompt has no tokens")
+        begin = first or [0] * len(prompts)
         rows = [SampledRow([], [], CONTEXT_OVERFLOW)] * (len(prompts) * n)
 
         def finish(place: int, row: SampledRow) -> None:
@@ -138,7 +141,11 @@ class BatchSampler:
         for start in range(0, len(fitting), size):
             chosen = fitting[start : start + size]
             live = [
-                _Row(i * n + j, row_seed(seeds[i], j), min(max_tokens, self.max_context - len(prompts[i])))
+                _Row(
+                    i * n + j,
+                    row_seed(seeds[i], begin[i] + j),
+                    min(max_tokens, self.max_context - len(prompts[i])),
+                )
                 for i in chosen
                 for j in range(n)
             ]

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
-from cobalt.engines.base import ChatEngine, Completion, Sampling
+from cobalt.engines.base import ChatEngine, Sampling
 from cobalt.engines.seeds import derive
 from cobalt.errors import InputError
 from cobalt.prompts import DEFAULT, Prompts
-from cobalt.records import Row
 from cobalt.rollouts.judging import TEST_SETS
 
 DEFAULT_SAMPLES = 16
@@ -32,6 +32,7 @@ class RolloutSettings:
     n: int | None = None
     seed: int = 0
     prompts: Prompts = field(default=DEFAULT)
+    reasoning_effort: str | None = None
 
     def __post_init__(self) -> None:
         try:
@@ -45,14 +46,25 @@ class RolloutSettings:
     def samples(self) -> int:
         return DEFAULT_SAMPLES if self.n is None else self.n
 
-    def sampling(self, n: int = 1, seed: int | None = None) -> Sampling:
-        return Sampling(self.temperature, self.top_p, self.max_tokens, n, seed)
+    def sampling(
+        self, n: int = 1, seed: int | None = None, *, index: int = 0, session: str | None = None
+    ) -> Sampling:
+        return Sampling(
+            self.temperature, self.top_p, self.max_tokens, n, seed, index=index, session=session,
+            reasoning_effort=self.reasoning_effort,
+        )  # fmt: skip
+
+    def first(self, key: str | int, n: int, index: int = 0) -> Sampling:
+        """The first turn of a task, n samples from `index` on; the same in single- and multi-turn runs."""
+        session = json.dumps([key, index] if n == 1 else [key])
+        return self.sampling(n, derive(self.seed, key, "first turn"), index=index, session=session)
 
     def record(self) -> dict[str, Any]:
         """For the manifest: what a resumed run must have in common with the run before."""
         return {
             "temperature": self.temperature, "top_p": self.top_p, "max_tokens": self.max_tokens,
             "seed": self.seed, "prompts_sha256": self.prompts.sha256,
+            **({"reasoning_effort": self.reasoning_effort} if self.reasoning_effort else {}),
         }  # fmt: skip
 
 
@@ -94,6 +106,21 @@ class MultiTurnSettings(RolloutSettings):
         }  # fmt: skip
 
 
+@dataclass(frozen=True)
+class Limits:
+    """How much at once and in all; none of it changes a result.
+
+    `concurrency`: completions in flight. `max_cost`: US dollars, for all runs of one output together.
+    `prices`: dollars per million (prompt, completion) tokens, where the engine tells no cost.
+    `first_cost`: dollars that the first completion may take, until one is known.
+    """
+
+    concurrency: int = 256
+    max_cost: float | None = None
+    prices: tuple[float, float] | None = None
+    first_cost: float = 0.0
+
+
 class Gate:
     """At most `size` completions in flight; first come, first served, also for requests of several."""
 
@@ -122,23 +149,6 @@ class Gate:
     def tasks(self, samples: int) -> int:
         """How many tasks to hold open: enough that stragglers of some leave no slot empty."""
         return max(2, 3 * self.size // samples)
-
-
-async def first_completions(
-    engine: ChatEngine, gate: Gate, settings: RolloutSettings, row: Row, n: int
-) -> list[Completion]:
-    """The first turn of a task: `n` completions of [system, instruction], the same in single- and
-    multi-turn runs.
-    """
-    messages = settings.prompts.messages(row["instruction"])
-    async with gate.slots(n):
-        return await engine.chat(
-            messages, settings.sampling(n, derive(settings.seed, row["id"], "first turn"))
-        )
-
-
-def usage(completion: Completion) -> dict[str, int]:
-    return {"prompt_tokens": completion.prompt_tokens, "completion_tokens": completion.completion_tokens}
 
 
 def identity(engine: ChatEngine) -> str:

@@ -19,19 +19,26 @@ class Source:
     """Rows of a JSONL file (read again on every pass, never held) or of a list.
 
     `check(row, where)` is called for every row when the source is opened. `limit` keeps the first rows
-    only. `ids` are in order; `sha256` is of the file or of the rows' JSON text. `path` is None for a list.
-    Raises InputError, with file:line, for a file that cannot be read, a broken line, no row at all, an id
-    that is missing or occurs twice (1 and "1" count as the same: files of one stage never mix them), or by
-    `check`.
+    only. `ids` are in order, as are `sizes`, what `size` says of each row; `sha256` is of the file or of the
+    rows' JSON text. `path` is None for a list. Raises InputError, with file:line, for a file that cannot be
+    read, a broken line, no row at all, an id that is missing or occurs twice (1 and "1" count as the same:
+    files of one stage never mix them), or by `check`.
     """
 
-    def __init__(self, rows: Rows, check: Callable[[Row, str], None], limit: int | None = None) -> None:
+    def __init__(
+        self,
+        rows: Rows,
+        check: Callable[[Row, str], None],
+        limit: int | None = None,
+        size: Callable[[Row], int] | None = None,
+    ) -> None:
         self._rows = rows
         self._limit = limit
         self.path = (
             None if isinstance(rows, Sequence) and not isinstance(rows, str) else Path(os.fspath(rows))
         )
         self.ids: list[str | int] = []
+        self.sizes: list[int] = []
         seen: dict[str, tuple[str | int, str]] = {}
         for where, row in self.located():
             key = row_id(row, where)
@@ -44,6 +51,7 @@ class Source:
             seen[str(key)] = key, where
             self.ids.append(key)
             check(row, where)
+            self.sizes.append(0 if size is None else size(row))
         if not self.ids:
             raise InputError(f"{self.path or 'the list of rows'}: there are no rows")
         self.sha256 = self._sha256()

@@ -87,8 +87,11 @@ def add_task(key):
     }
 
 
+VARIES = ("cpu_s", "wall_s", "peak_bytes", "shared")
+
+
 def without_times(row):
-    """A row without what differs between equal runs: seconds, and which of two equal requests ran first."""
+    """A row without what differs between equal runs: seconds, memory, and whose verdict was shared."""
     if isinstance(row, dict):
-        return {k: without_times(v) for k, v in row.items() if k not in ("cpu_s", "wall_s", "shared")}
+        return {k: without_times(v) for k, v in row.items() if k not in VARIES}
     return [without_times(item) for item in row] if isinstance(row, list) else row

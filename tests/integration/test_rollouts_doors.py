@@ -1,6 +1,7 @@
 """The inference and evaluation doors as commands, against a local server and the real evaluator."""
 
 import json
+import os
 import re
 import subprocess
 import sys
@@ -15,6 +16,7 @@ from cobalt.store import read_jsonl, read_manifest
 
 ROOT = Path(__file__).resolve().parents[2]
 TASKS, SAMPLES, TURNS = 5, 3, 3
+ALONE = {name: value for name, value in os.environ.items() if name != "RAY_ADDRESS"}
 
 
 def door(name, *args, **kw):
@@ -120,8 +122,9 @@ def refused(done, says, code=2):
 def test_bad_input_ends_with_exit_code_2(tasks, tmp_path):
     out = tmp_path / "out.jsonl"
     refused(
-        door("run_single_turn_vllm", "-i", tasks, "-o", out, "--model_name", "m"),
-        "engine 'vllm' is not available",
+        door("run_single_turn_vllm", "-i", tasks, "-o", out, "--base_url", "http://127.0.0.1:9", env=ALONE),
+        "no vLLM server answers at http://127.0.0.1:9; start one with: serve run vllm_engine_actor:app",
+        code=1,
     )
     refused(
         door("run_multi_turn_vllm", "-i", tasks, "-o", out, "--engine", "transformers"),
@@ -141,7 +144,10 @@ def test_bad_input_ends_with_exit_code_2(tasks, tmp_path):
         (["-i", "none.jsonl"], "none.jsonl"),
         (["--engine", "transformers", "--model_name", ""], "needs --model_name"),
         (["--engine", "transformers", "--base_url", "", "--model_name", "none"], "no model could be loaded"),
-        (["--engine", "litellm"], "not available in this version"),
+        (["--engine", "litellm", "--base_url", "", "--model_name", "nobody"], "knows no provider"),
+        (["--engine", "vllm", "--model_name", "other"], "serves scripted"),
+        (["--rpm", "5"], "limits of --engine litellm"),
+        (["--max_cost", "1"], "no price is known for openai:scripted"),
         (["--model_name", "other"], "serves scripted"),
         (["-o", "tasks.jsonl"], "is the input file"),
         (["-o", "tasks.jsonl/x/out.jsonl"], "not a folder"),

@@ -27,6 +27,7 @@ MAY_IMPORT = {
         "cobalt.evaluator.metrics",
         "cobalt.evaluator.client",
         "cobalt.engines.server",
+        "cobalt.engines.vllm_client",
         "cobalt.training",
     ),
     "vllm": ("cobalt.engines.server",),

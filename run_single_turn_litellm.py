@@ -1,0 +1,9 @@
+"""Sample programs from a provider's model and run them on all tests."""
+
+from functools import partial
+
+from cobalt.flags import run_main
+from cobalt.rollouts.single_turn import main
+
+if __name__ == "__main__":
+    run_main(partial(main, default_engine="litellm"))
