@@ -13,7 +13,7 @@ import gzip
 import hashlib
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -90,6 +90,17 @@ class Input:
     def facts(self) -> dict[str, Any]:
         """For a manifest, where the input is no plain file: name, revision of the hub, content."""
         return {"name": self.name, "revision": self.revision, "sha256": self.sha256}
+
+
+class RowList(Input):
+    """Rows that are in memory already."""
+
+    def __init__(self, name: str, rows: Sequence[Row]) -> None:
+        super().__init__(name, [])
+        self._rows = rows
+
+    def raw(self) -> Iterator[tuple[str, Raw]]:
+        return ((f"{self.name}: row {number}", row) for number, row in enumerate(self._rows, start=1))
 
 
 def parsed(raw: Raw, where: str) -> Row:

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from cobalt.contexts import build, parquet
+from cobalt.contexts.restore import read_parquet
 from cobalt.errors import InputError
 
 sys.path.append(str(Path(__file__).parents[1] / "golden"))
@@ -90,7 +91,10 @@ def test_doors_of_parquet(tmp_path: Path) -> None:
     write(source, [{"example_id": 1}])
     failed = subprocess.run([*door, *flags], capture_output=True, text=True, cwd=tmp_path, timeout=300)
     assert failed.returncode == 2
-    assert failed.stderr == "error: contexts.jsonl:1: field 'conversation' is missing (expected a list)\n"
+    assert failed.stderr == (
+        "error: contexts.jsonl:1: field 'conversation' is missing (expected a list); "
+        "correct it, or leave such rows out: --on_bad_row skip\n"
+    )
     assert (tmp_path / "out" / "train.parquet").read_bytes() == before
 
 
@@ -186,4 +190,4 @@ def test_files_of_the_published_layout_are_read(tmp_path: Path) -> None:
         for context in contexts
     ]
     datasets.Dataset.from_list(stored).to_parquet(tmp_path / "train.parquet")
-    assert list(parquet.read_parquet(tmp_path / "train.parquet")) == contexts
+    assert list(read_parquet(tmp_path / "train.parquet")) == contexts

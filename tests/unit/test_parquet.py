@@ -13,7 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cobalt.contexts.columns import Columns, write_parquet
-from cobalt.contexts.parquet import build_parquet, main_multi_turn, main_single_turn, read_parquet
+from cobalt.contexts.parquet import build_parquet, main_multi_turn, main_single_turn
+from cobalt.contexts.restore import read_parquet
 from cobalt.errors import InputError
 from cobalt.prompts import DEFAULT, TINY
 
@@ -174,7 +175,7 @@ def test_overlong_prompts_are_left_out_and_counted(tmp_path: Path) -> None:
     assert (train.read, train.overlong, train.written, train.longest_prompt) == (3, 1, 2, 11)
     assert (test.read, test.overlong, test.written) == (2, 1, 1)
     manifest = json.loads((tmp_path / "train.parquet.manifest.json").read_text())
-    assert manifest["counts"] == {"read": 3, "overlong": 1, "written": 2, "longest_prompt": 11}
+    assert manifest["counts"] == {"read": 3, "bad": 0, "overlong": 1, "written": 2, "longest_prompt": 11}
     exactly = build_parquet([long], [long], tmp_path, max_prompt_length=11, tokenizer=WordTokenizer())
     assert exactly.splits["train"].written == 1
     with pytest.raises(InputError, match="train split: every prompt has more than 10 tokens"):
@@ -335,6 +336,17 @@ def test_flags_that_need_each_other(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="train split holds no rows"):
         build_parquet([], [context()], tmp_path)
     assert list(tmp_path.iterdir()) == []
+
+
+def test_bad_rows_can_be_left_out(tmp_path: Path) -> None:
+    source = tmp_path / "in.jsonl"
+    source.write_text(json.dumps(context(1)) + "\n{\n" + json.dumps(context(2)) + "\n")
+    summary = build_parquet(source, [context(3)], tmp_path, on_bad_row="skip")
+    assert [row["example_id"] for row in stored(tmp_path / "train.parquet")] == [1, 2]
+    assert (summary.splits["train"].bad, summary.splits["test"].bad) == (1, 0)
+    (reject,) = (tmp_path / "train.parquet.rejects.jsonl").read_text().splitlines()
+    assert json.loads(reject)["where"] == f"{source}:2"
+    assert not (tmp_path / "test.parquet.rejects.jsonl").exists()
 
 
 @pytest.mark.parametrize("main", [main_multi_turn, main_single_turn])

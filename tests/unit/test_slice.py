@@ -292,3 +292,25 @@ def test_door_needs_its_files(capsys: pytest.CaptureFixture[str]) -> None:
         main(["-o", "out"])
     assert stop.value.code == 2
     assert "--input_file" in capsys.readouterr().err
+
+
+def test_processes_do_not_change_the_result(tmp_path: Path) -> None:
+    many = [row(task | {"id": f"{task['id']} {n}"}) for n in range(40) for task in GOLDEN["tasks"]]
+    source = tmp_path / "in.jsonl"
+    broken = '{"id": 1}'
+    source.write_text("\n".join([*(json.dumps(each) for each in many), broken, json.dumps(many[0])]) + "\n")
+    found = []
+    for workers in (1, 2):
+        out = tmp_path / f"{workers}.jsonl"
+        summary = build_contexts(
+            source, out, tokenizer=WordTokenizer(), workers=workers, on_bad_row="skip", histogram=True
+        )
+        rejects = (tmp_path / f"{workers}.jsonl.rejects.jsonl").read_text()
+        found.append((out.read_bytes(), rejects, summary.counts(), summary.warnings))
+        assert (tmp_path / f"{workers}.jsonl.prompt_tokens.png").read_bytes().startswith(b"\x89PNG")
+    assert found[0] == found[1]
+    assert found[0][2]["bad_rows"] == 2 and "occurs twice" in found[0][1]
+    lengths = found[0][2]["prompt_tokens"]["by_depth"]
+    assert sum(sum(bins.values()) for bins in lengths.values()) == found[0][2]["contexts"]
+    with pytest.raises(InputError, match=rf"in\.jsonl:{len(many) + 1}: .*'difficulty' is missing"):
+        build_contexts(source, tmp_path / "out", tokenizer=WordTokenizer(), workers=2)

@@ -1,0 +1,66 @@
+"""One function over many chunks in forked processes, results in order, a bounded number in flight."""
+
+from __future__ import annotations
+
+import ctypes
+import multiprocessing
+import os
+import signal
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Future, ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+from typing import Any, TypeVar
+
+from cobalt.errors import InfraError
+
+T = TypeVar("T")
+R = TypeVar("R")
+
+_PR_SET_PDEATHSIG = 1
+_AHEAD = 2  # chunks per process that wait or are done before their turn
+
+_function: Callable[[Any], Any] | None = None
+
+
+def in_order(function: Callable[[T], R], chunks: Iterable[T], workers: int) -> Iterator[R]:
+    """`function` of every chunk, in order; in this process if `workers` is 1.
+
+    Children inherit `function` by fork, so it needs no pickling; chunks and results do. They end with this
+    process, however it ends. What `function` raises is raised here. Raises InfraError if a child is killed.
+    """
+    if workers == 1:
+        yield from map(function, chunks)
+        return
+    global _function
+    _function = function
+    os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")  # threads of the parent do not survive a fork
+    context = multiprocessing.get_context("fork")
+    pool = ProcessPoolExecutor(workers, mp_context=context, initializer=_enter, initargs=(os.getpid(),))
+    window: deque[Future[R]] = deque()
+    try:
+        for chunk in chunks:
+            window.append(pool.submit(_call, chunk))
+            if len(window) > (1 + _AHEAD) * workers:
+                yield window.popleft().result()
+        while window:
+            yield window.popleft().result()
+    except BrokenProcessPool:
+        raise InfraError(
+            "a worker process was killed (out of memory?); run again with fewer --workers"
+        ) from None
+    finally:
+        pool.shutdown(wait=True, cancel_futures=True)
+        _function = None
+
+
+def _enter(parent: int) -> None:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent decides
+    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+    if os.getppid() != parent:  # it died before that took effect
+        os._exit(1)
+
+
+def _call(chunk: Any) -> Any:
+    assert _function is not None
+    return _function(chunk)
