@@ -54,7 +54,7 @@ lint: setup ## ruff, mypy --strict, and the order of imports
 	@$(PRIVATE) $(PY) -m pytest -q tests/unit/test_layers.py
 
 bench: setup ## measure the parts of the demo on this machine
-	@$(PRIVATE) $(PY) -m cobalt.commands.bench
+	@$(PRIVATE) $(PY) -m cobalt bench evaluator
 
 clean: ## delete caches and outputs (.venv stays; `rm -rf .venv` removes it)
 	rm -rf outputs build dist .cache .pytest_cache .mypy_cache .ruff_cache .hypothesis *.egg-info

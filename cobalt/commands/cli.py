@@ -13,9 +13,12 @@ from cobalt.flags import run_main
 # words of the command line -> (module, what it does)
 COMMANDS = {
     "run": ("cobalt.run.cli", "run the stages of a configuration (what `make demo` does)"),
-    "train": ("cobalt.training.launch", "train with verl"),
+    "train": ("cobalt.training.launch", "train by a recipe"),
+    "stored_groups": ("cobalt.training.stored", "groups of stored completions, for the offline recipes"),
     "doctor": ("cobalt.commands.doctor", "what this machine gives: isolation, limits, versions"),
-    "bench evaluator": ("cobalt.commands.bench", "tests per second and CPU per test"),
+    "compare": ("cobalt.commands.compare", "paired differences of evaluated runs, with intervals and tests"),
+    "report": ("cobalt.commands.report", "one static folder with charts, tables and every trajectory"),
+    "bench evaluator": ("cobalt.commands.bench_evaluator", "tests per second and CPU per test"),
 }
 
 

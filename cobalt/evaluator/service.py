@@ -42,22 +42,22 @@ class Settings(BaseModel):
 
     model_config = ConfigDict(extra="forbid")
 
-    replicas: int = Field(0, ge=0, description="0: one on each node")
-    cpus_per_replica: float = Field(1.0, gt=0, description="CPUs that Ray reserves for a replica")
-    workers: int = Field(0, ge=0, description="programs run at once by a replica; 0: see above")
-    min_replicas: int = Field(0, ge=0, description="with max_replicas: scale with the load, from so many")
-    max_replicas: int = Field(0, ge=0, description="scale with the load, up to so many; 0: do not")
-    target_ongoing_requests: float = Field(16, gt=0, description="requests per replica to scale for")
+    replicas: int = Field(default=0, ge=0, description="0: one on each node")
+    cpus_per_replica: float = Field(default=1.0, gt=0, description="CPUs that Ray reserves for a replica")
+    workers: int = Field(default=0, ge=0, description="programs run at once by a replica; 0: see above")
+    min_replicas: int = Field(default=0, ge=0, description="with max_replicas: scale from so many")
+    max_replicas: int = Field(default=0, ge=0, description="scale with the load up to so many; 0: do not")
+    target_ongoing_requests: float = Field(default=16, gt=0, description="requests per replica to scale for")
     isolation: str = "auto"
     shared_verdicts: bool = True
-    compare: str = Field("strip", description="strip, lines, tokens or float(REL, ABS)")
+    compare: str = Field(default="strip", description="strip, lines, tokens or float(REL, ABS)")
     stop_on_first_failure: bool = False
-    cpu_s: float = Field(Limits.cpu_s, gt=0, description="CPU seconds of a test")
-    suite_s: float = Field(Limits.suite_s, gt=0, description="CPU seconds of all tests of a program")
-    memory_mb: int = Field(Limits.memory_bytes >> 20, ge=128, description="memory of a test, MiB")
-    max_ongoing_requests: int = Field(256, ge=1, description="requests that a replica accepts at once")
-    max_queued_requests: int = Field(4096, ge=-1, description="requests that wait before callers are refused")
-    max_request_bytes: int = Field(256 << 20, ge=1)
+    cpu_s: float = Field(default=Limits.cpu_s, gt=0, description="CPU seconds of a test")
+    suite_s: float = Field(default=Limits.suite_s, gt=0, description="CPU seconds of all tests of a program")
+    memory_mb: int = Field(default=Limits.memory_bytes >> 20, ge=128, description="memory of a test, MiB")
+    max_ongoing_requests: int = Field(default=256, ge=1, description="requests a replica accepts at once")
+    max_queued_requests: int = Field(default=4096, ge=-1, description="more waiting requests are refused")
+    max_request_bytes: int = Field(default=256 << 20, ge=1)
 
     @model_validator(mode="after")
     def _fits(self) -> "Settings":

@@ -176,9 +176,13 @@ def private_processes() -> None:
         kernel.mount("proc", "/proc", "proc", _PROC)
 
 
-def private_folders(size: int) -> None:
+def folder_options(size: int) -> bytes:
+    """Options of a test's own folders, each with room for `size` bytes."""
+    return f"size={size},nr_inodes=4096,mode=1777".encode()
+
+
+def private_folders(options: bytes) -> None:
     """Own mounts and IPC for this process, with an empty /tmp and /dev/shm."""
     kernel.unshare(kernel.CLONE_NEWNS | kernel.CLONE_NEWIPC)
-    options = f"size={size},nr_inodes=4096,mode=1777"
-    kernel.mount("tmpfs", "/tmp", "tmpfs", _LOCKED | kernel.MS_NOEXEC, options)
-    kernel.mount("tmpfs", "/dev/shm", "tmpfs", _LOCKED | kernel.MS_NOEXEC, options)
+    kernel.mount_tmpfs(b"/tmp", _LOCKED | kernel.MS_NOEXEC, options)
+    kernel.mount_tmpfs(b"/dev/shm", _LOCKED | kernel.MS_NOEXEC, options)

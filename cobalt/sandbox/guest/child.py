@@ -47,7 +47,7 @@ Plan = list[tuple[int, int]]
 
 
 def plan_limits(limits: dict[str, Any], *, processes: int | None) -> Plan:
-    """Kernel limits that are the same for every test of a program; `set_limits` adds the others."""
+    """Kernel limits that are the same for every test of a program; `add_limits` adds the others."""
     memory = limits["memory_bytes"]
     wanted = [
         (resource.RLIMIT_AS, memory),
@@ -68,21 +68,25 @@ def _within_hard(what: int, value: int) -> int:
     return value if hard == resource.RLIM_INFINITY else min(value, hard)
 
 
-def set_limits(plan: Plan, *, cpu_s: float, file_bytes: int) -> None:
-    """Kernel limits of this process and its children. CPU seconds are whole here; the supervisor is exact."""
+def add_limits(plan: Plan, *, cpu_s: float, file_bytes: int) -> Plan:
+    """`plan` with what may differ by test. CPU seconds are whole here; the supervisor is exact."""
+    wanted = ((resource.RLIMIT_CPU, int(cpu_s) + 2), (resource.RLIMIT_FSIZE, file_bytes))
+    return [*plan, *((what, _within_hard(what, value)) for what, value in wanted)]
+
+
+def set_limits(plan: Plan) -> None:
+    """Put limits on this process and its children."""
     for what, value in plan:
         resource.setrlimit(what, (value, value))
-    for what, value in ((resource.RLIMIT_CPU, int(cpu_s) + 2), (resource.RLIMIT_FSIZE, file_bytes)):
-        value = _within_hard(what, value)
-        resource.setrlimit(what, (value, value))
 
 
-def isolate(
-    level: Any, plan: Plan, tmp_bytes: int, order: dict[str, Any], descriptors: list[int], parent: int
-) -> None:
-    """Give up everything the program must not have. Raises OSError if a step is refused."""
+def isolate(level: Any, plan: Plan, folders: bytes, descriptors: list[int], parent: int) -> None:
+    """Give up everything the program must not have. Raises OSError if a step is refused.
+
+    `folders`: options of the mounts for its own files.
+    """
     if level.own_pids:
-        box.private_folders(tmp_bytes)
+        box.private_folders(folders)
     else:
         kernel.die_with_parent(parent)
     os.setsid()  # a signal to "my process group" must not find the processes above
@@ -91,7 +95,7 @@ def isolate(
     if level.name == "landlock":
         landlock.restrict(level.rules_fd)
     os.closerange(3, 1 << 16)
-    set_limits(plan, cpu_s=order["cpu_s"], file_bytes=order["output_bytes"])
+    set_limits(plan)
     if level.own_pids:
         os.chdir("/tmp")
     _signal.signal(_SIGINT, _signal.default_int_handler)  # the one below `signal`: no enums are made
@@ -122,19 +126,23 @@ def compile_to(fd: int, source: bytes, name: str) -> NoReturn:
     os._exit(status)
 
 
-def run(code: CodeType | None, source: bytes, name: str, fn: str | None) -> NoReturn:
-    """Run the program as the main script, or call its function `fn` with the arguments on stdin, and exit."""
+def prepare(name: str, fn: str | None) -> ModuleType:
+    """What every test of a program begins with, made once: the main module, empty, and a script's names."""
     sys.argv = [name]
     builtins.exit = _sitebuiltins.Quitter("exit", "Ctrl-D (i.e. EOF)")
     builtins.quit = _sitebuiltins.Quitter("quit", "Ctrl-D (i.e. EOF)")
     main = ModuleType("__main__" if fn is None else "solution")
     main.__dict__.update(__file__=name, __builtins__=builtins, __annotations__={})
+    return main
+
+
+def run(main: ModuleType, code: CodeType | None, source: bytes, name: str, fn: str | None) -> NoReturn:
+    """Run the program as the main script, or call its function `fn` with the arguments on stdin, and exit."""
     sys.modules[main.__name__] = main
     sys.modules["__main__"] = main
     sys.setrecursionlimit(sys.getrecursionlimit() + 11)  # our own frames below the program's
     status = 0
     result: list[str] = []
-    gc.freeze()
     gc.enable()
     try:
         if fn is None:

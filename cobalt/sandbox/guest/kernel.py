@@ -54,6 +54,12 @@ def mount(source: str, target: str, kind: str, flags: int, data: str = "") -> No
     check(result, f"mount {kind or source} on {target}")
 
 
+def mount_tmpfs(target: bytes, flags: int, options: bytes) -> None:
+    """`mount` of a tmpfs with its texts prepared, as each test does."""
+    if libc.mount(b"tmpfs", target, b"tmpfs", flags, options) < 0:
+        check(-1, "mount of a test's own folder")
+
+
 def umount(target: str) -> None:
     check(libc.umount2(target.encode(), MNT_DETACH), f"umount {target}")
 

@@ -40,6 +40,8 @@ class Supervisor:
         # Processes are counted within the worker's user namespace: zygote and supervisor are two of them.
         processes = self._limits["processes"] + 2 if level.own_pids else None
         self._plan = child.plan_limits(self._limits, processes=processes)
+        self._plans: dict[tuple[int, int], child.Plan] = {}  # by CPU seconds and bytes of output
+        self._folders = box.folder_options(self._limits["tmp_bytes"])
         self._ready = mmap.mmap(-1, _PAGE)  # shared with the child until the program starts
         self._poller = select.poll()
         self._poller.register(control.fileno(), 0)
@@ -63,6 +65,7 @@ class Supervisor:
         os.close(stderr_fd)
         os.close(code_fd)
         child.remember_source(self._name, self._source)
+        self._main = child.prepare(self._name, self._fn)
         gc.freeze()
         while True:
             data, descriptors, _, _ = socket.recv_fds(self._control, 1 << 16, 4)
@@ -79,7 +82,7 @@ class Supervisor:
 
         def work() -> None:
             os.dup2(stderr_fd, 2)
-            child.set_limits(self._plan, cpu_s=self._limits["cpu_s"], file_bytes=1 << 28)
+            child.set_limits(child.add_limits(self._plan, cpu_s=self._limits["cpu_s"], file_bytes=1 << 28))
             self._ready[0] = 1
             child.compile_to(code_fd, self._source, self._name)
 
@@ -92,12 +95,16 @@ class Supervisor:
 
     def _run(self, order: dict[str, Any], descriptors: list[int]) -> dict[str, Any]:
         parent = os.getpid()
+        key = int(order["cpu_s"]), order["output_bytes"]
+        plan = self._plans.get(key)
+        if plan is None:
+            plan = self._plans[key] = child.add_limits(self._plan, cpu_s=key[0], file_bytes=key[1])
 
         def work() -> None:
-            child.isolate(self._level, self._plan, self._limits["tmp_bytes"], order, descriptors, parent)
+            child.isolate(self._level, plan, self._folders, descriptors, parent)
             self._ready[0] = 1
             self._ready.close()
-            child.run(self._code, self._source, self._name, self._fn)
+            child.run(self._main, self._code, self._source, self._name, self._fn)
 
         fact = self._watch(work, cpu_s=order["cpu_s"], wall_s=order["wall_s"])
         for fd in descriptors:
