@@ -18,6 +18,7 @@ COMMANDS = {
     "doctor": ("cobalt.commands.doctor", "what this machine gives: isolation, limits, versions"),
     "compare": ("cobalt.commands.compare", "paired differences of evaluated runs, with intervals and tests"),
     "report": ("cobalt.commands.report", "one static folder with charts, tables and every trajectory"),
+    "bench inference": ("cobalt.commands.bench_inference", "trajectories per hour, beside the published design"),
     "bench evaluator": ("cobalt.commands.bench_evaluator", "tests per second and CPU per test"),
 }
 

@@ -26,7 +26,7 @@ def pass_by_turn(arms: Mapping[str, Mapping[str, Any]], labels: Mapping[str, str
     """Pass@1 by turn with 95 % intervals. `arms`: name (reference, cobalt, control) to `pass_at_1` and
     `ci95`.
     """
-    figure, axes = _figure()
+    drawing, axes = figure()
     width, ending = 0.06, list[tuple[float, str, str]]()
     for position, (name, arm) in enumerate(arms.items()):
         means = [100 * value for value in arm["pass_at_1"]]
@@ -41,18 +41,17 @@ def pass_by_turn(arms: Mapping[str, Mapping[str, Any]], labels: Mapping[str, str
         ending.append((means[-1], f"{labels[name]} {means[-1]:.0f}", name))
     count = max(len(arm["pass_at_1"]) for arm in arms.values())
     axes.set_xlim(0.75, count + 0.25 + 0.22 * count)
-    _label_ends(axes, count + 0.12, ending)
+    label_ends(axes, count + 0.12, ending)
     axes.set_xticks(range(1, count + 1))
     axes.set_xlabel("turn")
     axes.set_ylabel("Pass@1 on hidden tests, %")
     axes.set_ylim(0, 100)
-    return _svg(figure, "Pass@1 by turn with 95 % intervals", "turns")
+    return inline_svg(drawing, "Pass@1 by turn with 95 % intervals", "turns")
 
 
 def training_curve(curves: Mapping[str, Sequence[Mapping[str, float]]], labels: Mapping[str, str]) -> str:
-    """Share of training programs that pass every test, by step (thin), and its running mean over ten steps.
-    """
-    figure, axes = _figure()
+    """Share of training programs that pass every test, by step (thin), and its mean over ten steps."""
+    drawing, axes = figure()
     ending = list[tuple[float, str, str]]()
     for name, curve in curves.items():
         steps = [point["step"] for point in curve]
@@ -64,16 +63,16 @@ def training_curve(curves: Mapping[str, Sequence[Mapping[str, float]]], labels: 
     last = int(max(point["step"] for curve in curves.values() for point in curve))
     axes.set_xlim(0, last * 1.3)
     axes.set_xticks(range(0, last + 1, max(1, last // 6)))
-    _label_ends(axes, last * 1.03, ending)
+    label_ends(axes, last * 1.03, ending)
     axes.set_ylim(0, 100)
     axes.set_xlabel("optimisation step")
     axes.set_ylabel("programs right, %")
-    return _svg(figure, "Share of right programs during training", "training")
+    return inline_svg(drawing, "Share of right programs during training", "training")
 
 
 def gains(rows: Sequence[tuple[str, float, Sequence[float | None]]], caption: str, salt: str) -> str:
     """Differences in points with 95 % intervals, one line each, and a line at zero."""
-    figure, axes = _figure(height=0.6 + 0.48 * len(rows))
+    drawing, axes = figure(height=0.6 + 0.48 * len(rows))
     for place, (_, points, (lo, hi)) in enumerate(rows):
         if lo is not None and hi is not None:
             axes.hlines(place, lo, hi, color=_COLOURS["cobalt"], linewidth=3, alpha=0.55)
@@ -84,50 +83,65 @@ def gains(rows: Sequence[tuple[str, float, Sequence[float | None]]], caption: st
     axes.grid(axis="y", visible=False)
     axes.tick_params(axis="y", length=0)
     axes.set_xlabel("difference in points")
-    return _svg(figure, caption, salt)
+    return inline_svg(drawing, caption, salt)
 
 
-def _label_ends(axes: Any, x: float, ending: Sequence[tuple[float, str, str]], apart: float = 7.0) -> None:
+def label_ends(
+    axes: Any,
+    x: float,
+    ending: Sequence[tuple[float, str, str]],
+    apart: float = 7.0,
+    colours: Mapping[str, str] = _COLOURS,
+) -> None:
     """Name each line at its end, moving names apart that would cover one another (`apart`: in percent)."""
     floor = 0.0
     for height, label, name in sorted(ending):
         floor = max(height, floor)
-        axes.text(x, floor, label, color=_COLOURS[name], va="center", fontsize=9, fontweight="bold")
+        axes.text(x, floor, label, color=colours[name], va="center", fontsize=9, fontweight="bold")
         floor += apart
 
 
-def _figure(height: float = _SIZE[1]) -> tuple[Any, Any]:
+def figure(height: float = _SIZE[1], width: float = _SIZE[0]) -> tuple[Any, Any]:
+    """A matplotlib figure and its axes in the page's style, sizes in inches."""
     from matplotlib.figure import Figure
 
-    figure = Figure(figsize=(_SIZE[0], height), layout="constrained")
-    axes = figure.add_subplot()
+    drawing = Figure(figsize=(width, height), layout="constrained")
+    axes = drawing.add_subplot()
+    style(axes)
+    return drawing, axes
+
+
+def style(axes: Any, colours: Mapping[str, str] = _COLOURS) -> None:
+    """Quiet axes: a grid, two spines, small labels."""
     axes.spines[["top", "right"]].set_visible(False)
     for spine in ("left", "bottom"):
-        axes.spines[spine].set_color(_COLOURS["grid"])
-    axes.tick_params(colors=_COLOURS["soft"], labelsize=9, width=0.8)
-    axes.xaxis.label.set(color=_COLOURS["soft"], size=9)
-    axes.yaxis.label.set(color=_COLOURS["soft"], size=9)
-    axes.grid(axis="both", color=_COLOURS["grid"], linewidth=0.6, alpha=0.7)
+        axes.spines[spine].set_color(colours["grid"])
+    axes.tick_params(colors=colours["soft"], labelsize=9, width=0.8)
+    axes.xaxis.label.set(color=colours["soft"], size=9)
+    axes.yaxis.label.set(color=colours["soft"], size=9)
+    axes.grid(axis="both", color=colours["grid"], linewidth=0.6, alpha=0.7)
     axes.set_axisbelow(True)
-    return figure, axes
 
 
-def _svg(figure: Any, caption: str, salt: str) -> str:
-    """The drawing as an <svg> element that scales with its column; the same for the same data."""
+def inline_svg(drawing: Any, caption: str, salt: str, colours: Mapping[str, str] = _COLOURS) -> str:
+    """The drawing as an <svg> element that scales with its column; the same for the same data.
+
+    `colours`: name to place holder; a place holder becomes the CSS variable of its name.
+    """
     import matplotlib
 
-    figure.patch.set_alpha(0)
-    for axes in figure.axes:
+    drawing.patch.set_alpha(0)
+    for axes in drawing.axes:
         axes.patch.set_alpha(0)
     buffer = io.StringIO()
     with matplotlib.rc_context({"svg.fonttype": "none", "svg.hashsalt": salt}):
-        figure.savefig(buffer, format="svg", metadata={"Date": None, "Creator": None})
+        drawing.savefig(buffer, format="svg", metadata={"Date": None, "Creator": None})
     svg = buffer.getvalue()
     svg = svg[svg.index("<svg") :]
     svg = re.sub(r"<metadata>.*?</metadata>", "", svg, flags=re.DOTALL)
     # Names inside must not meet those of the other drawings of the page.
     svg = re.sub(r'(id="|href="#|url\(#)', rf"\g<1>{salt}-", svg)
-    for name, colour in _COLOURS.items():
+    for name, colour in colours.items():
         svg = svg.replace(colour, f"var(--{name})")
     svg = re.sub(r"font: ((?:bold )?[\d.]+px) [^;\"]*", r"font: \1 var(--sans)", svg)
     svg = re.sub(r'(<svg[^>]*?) width="[^"]*"', r"\1", svg, count=1)

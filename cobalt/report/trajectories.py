@@ -1,0 +1,215 @@
+"""The data of the trajectory viewer: a small index that is read at once, and a file per task read on demand.
+
+Pages opened from disk cannot fetch, so both are scripts that hand their data to a function of the page.
+"""
+
+from __future__ import annotations
+
+import difflib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+from cobalt.analysis.outcomes import Outcomes
+from cobalt.prompts import PROBLEM_MARKER, feedback_of, is_all_passed
+from cobalt.records import Row
+from cobalt.text import THINK_END, extract_code, middle_truncate
+
+_THINKING = 20_000  # characters of thinking kept, from both ends
+_MESSAGE = 20_000
+_PER_FOLDER = 1000  # files in a folder
+LETTERS = {
+    "passed": "P", "wrong_answer": "W", "runtime_error": "R", "time_limit": "T", "memory_limit": "M",
+    "output_limit": "O",
+}  # fmt: skip
+
+Place = tuple[str | int, int, int]
+
+
+@dataclass
+class Writer:
+    """Writes the viewer's files into `folder` while rows go by; `finish` writes the index."""
+
+    folder: Path
+    tasks: dict[str | int, int] = field(default_factory=dict)
+    labels: list[dict[str, Any]] = field(default_factory=list)
+    rows: list[list[Any]] = field(default_factory=list)
+
+    def add(
+        self, run: int, row: Row, outcome: Outcomes, hacked: Mapping[Place, str | None], flags: list[Any]
+    ) -> None:
+        """Take an evaluated row of a run. `hacked`: places of turn errors with the judge's verdict; `flags`:
+        what the static check found.
+        """
+        key = outcome.id
+        if key not in self.tasks:
+            self.tasks[key] = len(self.tasks)
+            self.labels.append(
+                {"id": key, "difficulty": outcome.difficulty, "subset": outcome.subset,
+                 "group": None if outcome.group is None else str(outcome.group),
+                 "flags": [flag["kind"] for flag in flags]}
+            )  # fmt: skip
+        task = self.tasks[key]
+        for sample, rates in enumerate(row["all_pass_rates"]):
+            bent = {
+                str(turn): hacked[key, sample, turn]
+                for turn in range(len(rates)) if (key, sample, turn) in hacked
+            }  # fmt: skip
+            self.rows.append([run, task, sample, [_percent(rate) for rate in rates], bent or 0])
+        chunk = task_chunk(row, hacked)
+        name = chunk_name(run, task)
+        path = self.folder / f"{name}.js"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(f'cobaltChunk("{name}",{encode(chunk)});\n', encoding="utf-8")
+
+    def finish(self, runs: list[dict[str, Any]]) -> None:
+        """Write the index: runs, labels of tasks, and a line per trajectory."""
+        index = {"runs": runs, "tasks": self.labels, "rows": self.rows}
+        (self.folder / "index.js").write_text(f"cobaltIndex({encode(index)});\n", encoding="utf-8")
+
+
+def chunk_name(run: int, task: int) -> str:
+    """The chunk of a task in a run, as the page asks for it."""
+    return f"r{run}/{task // _PER_FOLDER}/{task}"
+
+
+def task_chunk(row: Row, hacked: Mapping[Place, str | None]) -> dict[str, Any]:
+    """All trajectories of a row. Programs are pooled, so that equal ones are stored once; `diffs` holds the
+    line operations between pairs of them that follow each other.
+    """
+    pool: dict[str, int] = {}
+    diffs: dict[str, list[list[Any]]] = {}
+    samples = []
+    for sample, messages in enumerate(row.get("conversations") or []):
+        turns, before = [], None
+        for turn in range(len(row["all_pass_rates"][sample])):
+            at = 2 * turn + 2
+            if at >= len(messages):
+                break
+            text = str(messages[at].get("content") or "")
+            reply = str(messages[at + 1].get("content") or "") if at + 1 < len(messages) else None
+            code = extract_code(text)
+            number = None if code is None else pool.setdefault(code, len(pool))
+            if number is not None and before is not None and before != number:
+                diffs.setdefault(f"{before}-{number}", operations(list(pool)[before], code or ""))
+            turns.append(_turn(row, sample, turn, text, code, number, reply, hacked))
+            before = number
+        samples.append(turns)
+    opening = (row.get("conversations") or [[]])[0]
+    system, statement = (str(opening[i].get("content") or "") if len(opening) > i else "" for i in (0, 1))
+    return {
+        "id": row["id"],
+        "system": system,
+        "statement": statement.rpartition(PROBLEM_MARKER)[2].strip(),
+        "public": _tests(row.get("perturbed_public_test_cases") or row.get("public_test_cases")),
+        "hidden": _tests(row.get("hidden_test_cases")),
+        "codes": list(pool),
+        "diffs": diffs,
+        "samples": samples,
+    }
+
+
+def _turn(
+    row: Row, sample: int, turn: int, text: str, code: str | None, number: int | None, reply: str | None,
+    hacked: Mapping[Place, str | None],
+) -> dict[str, Any]:  # fmt: skip
+    """One turn: `c` program, `x` words around it, `t` thinking, `f` feedback after it (null: all passed),
+    `p` letters of public tests, `h` of hidden ones, `r` hidden rate, `s` status, `k` tokens, `e` bent.
+    """
+    made: dict[str, Any] = {"c": number, "r": row["all_pass_rates"][sample][turn]}
+    words = _without_code(text, code)
+    if words:
+        made["x"] = middle_truncate(words, _MESSAGE)
+    thinking = _thinking(_at(row.get("raw_responses"), turn, sample))
+    if thinking:
+        made["t"] = middle_truncate(thinking, _THINKING)
+    if reply is not None:
+        made["f"] = None if is_all_passed(reply) else feedback_of(reply) or reply
+    public = _at(row.get("public_exec_results"), turn, sample)
+    if isinstance(public, Mapping):
+        made["p"] = letters(public)
+    status = _at(row.get("exec_status"), sample, turn)
+    if status not in (None, "ok"):
+        made["s"] = status
+    hidden = _at(row.get("hidden_test_status"), sample, turn)
+    if hidden:
+        made["h"] = "".join(LETTERS.get(each, "?") for each in hidden)
+    used = _at(row.get("usage"), turn, sample)
+    if isinstance(used, Mapping):
+        made["k"] = [used.get("prompt_tokens"), used.get("completion_tokens")]
+    if (row["id"], sample, turn) in hacked:
+        made["e"] = hacked[row["id"], sample, turn] or "not judged"
+    flags = _at(row.get("turn_flags"), turn, sample)
+    if flags:
+        made["g"] = list(flags)
+    return made
+
+
+@lru_cache(maxsize=4096)
+def operations(before: str, now: str) -> list[list[Any]]:
+    """Line operations [tag, i1, i2, j1, j2] that turn one program into another (difflib)."""
+    matcher = difflib.SequenceMatcher(None, before.splitlines(), now.splitlines())
+    return [[tag[0], i1, i2, j1, j2] for tag, i1, i2, j1, j2 in matcher.get_opcodes()]
+
+
+def letters(result: Mapping[str, Any]) -> str:
+    """One letter per test (LETTERS); F for failed where only that is known."""
+    per_test = result.get("per_test")
+    if isinstance(per_test, list) and len(per_test) == len(result.get("passing", [])):
+        return "".join(LETTERS.get(each.get("status"), "?") for each in per_test)
+    return "".join("P" if ok else "F" for ok in result.get("passing", []))
+
+
+def encode(value: Any) -> str:
+    """JSON that a script may hold whatever its texts contain."""
+    text = json.dumps(value, separators=(",", ":"), ensure_ascii=False)
+    text = text.replace("<", "\\u003c").replace("\u2028", "\\u2028").replace("\u2029", "\\u2029")
+    return text.encode("utf-8", "backslashreplace").decode()  # lone surrogates as escapes
+
+
+def _percent(rate: float | None) -> int:
+    """Whole percent, 100 for nothing less than 1; -1 where there is no verdict."""
+    return -1 if rate is None else 100 if rate == 1 else min(99, int(100 * rate))
+
+
+def _without_code(text: str, code: str | None) -> str:
+    """The words of a message around its program."""
+    if code is None:
+        return text.strip()
+    start = text.rfind(code)
+    if start < 0 or not code:
+        return text.strip()
+    head, tail = text[:start].rstrip(), text[start + len(code) :].lstrip()
+    head = head[: head.rfind("```")] if "```" in head else head
+    return (head.rstrip() + "\n" + tail.removeprefix("```").strip()).strip()
+
+
+def _thinking(raw: Any) -> str:
+    return raw.rpartition(THINK_END)[0].strip() if isinstance(raw, str) and THINK_END in raw else ""
+
+
+def _at(table: Any, first: int, second: int) -> Any:
+    try:
+        return table[first][second]
+    except (IndexError, KeyError, TypeError):
+        return None
+
+
+def _tests(value: Any) -> list[list[str]]:
+    """[input, output] of each test, shortened as feedback is."""
+    if isinstance(value, str):
+        try:
+            value = json.loads(value)
+        except ValueError:
+            return []
+    if not isinstance(value, dict):
+        return []
+    pairs = zip(value.get("inputs") or [], value.get("outputs") or [], strict=False)
+    return [[middle_truncate(_text(i)), middle_truncate(_text(o))] for i, o in pairs]
+
+
+def _text(value: Any) -> str:
+    return value if isinstance(value, str) else json.dumps(value)
