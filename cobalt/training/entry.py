@@ -29,6 +29,17 @@ from cobalt.training.private import plain_task_runner
 
 FAILURE, COUNTERS, PLAN = "failure.json", "evaluator.json", "plan.json"
 _PR_SET_PDEATHSIG = 1
+_FORWARDED = (
+    "COBALT_RUN_DIR",
+    "VERL_FILE_LOGGER_PATH",
+    "TENSORBOARD_DIR",
+    "PYTHONPATH",
+    "HF_HUB_OFFLINE",
+    "OMP_NUM_THREADS",
+    "TOKENIZERS_PARALLELISM",
+    "VLLM_NO_USAGE_STATS",
+    "RAY_SERVE_QUEUE_LENGTH_RESPONSE_DEADLINE_S",
+)
 _started = time.monotonic()
 
 
@@ -106,9 +117,13 @@ def _train(config: Any, private: bool) -> None:
         return
     _refuse_busy_cluster()
     import ray
+    from omegaconf import open_dict
 
     from cobalt.training.runner import ClusterRunner
 
+    with open_dict(config):  # actors of a cluster that was there before inherit nothing from this process
+        found = {name: os.environ[name] for name in _FORWARDED if name in os.environ}
+        config.ray_kwargs.ray_init.runtime_env = {"env_vars": found}
     main_ppo.run_ppo(config, task_runner_class=ray.remote(ClusterRunner))
 
 

@@ -188,6 +188,11 @@ def check_parts(config: Any) -> None:
     loops = rollout.agent.agent_loop_config_path
     if int(config.cobalt.dialogue.turns) > 1 and loops:
         named = {loop.name: loop for loop in OmegaConf.load(loops)}
+        if rollout.agent.default_agent_loop not in named:
+            raise InputError(
+                f"rollout.agent.default_agent_loop={rollout.agent.default_agent_loop}: not one of "
+                f"{', '.join(named)} ({loops}), which dialogues need"
+            )
         target = named[rollout.agent.default_agent_loop]["_target_"]
         wanted.append(("rollout.agent.default_agent_loop", load_class_from_fqn(target), "DialogueLoop"))
     if config.trainer.device == "cpu":

@@ -2,8 +2,9 @@
 
 Nothing in verl is edited. Where a public setting exists it is used; what is left stands here, so that raising
 the version means reading one file. Subclassed classes whose underscore methods are overridden:
-``ReplayBuffer._sampleable_terminal_keys`` (cobalt.training.replay) and
-``FSDPEngineWithLMHead._build_fsdp_module`` (cobalt.training.cpu.engine).
+``ReplayBuffer._sampleable_terminal_keys`` (cobalt.training.replay),
+``FSDPEngineWithLMHead._build_fsdp_module`` (cobalt.training.cpu.engine), and ``PPOTrainer._save_checkpoint``,
+``_compute_old_log_prob``, ``_compute_advantage``, ``_compute_metrics`` (cobalt.training.trainer).
 """
 
 from __future__ import annotations
@@ -70,6 +71,19 @@ def plain_task_runner() -> type[Any]:
     _expect(runner is not None and callable(getattr(runner, "run", None)), "TaskRunnerV1.__ray_metadata__")
     assert runner is not None
     return runner
+
+
+def check_trainer(trainer: Any) -> None:
+    """Guard the underscore methods that our trainer calls or extends."""
+    for name, parameters in (
+        ("_save_checkpoint", ["self"]),
+        ("_compute_old_log_prob", ["self", "batch", "metrics"]),
+        ("_compute_advantage", ["self", "batch", "metrics"]),
+        ("_compute_metrics", ["self", "batch", "metrics", "timing_raw", "global_steps", "epoch"]),
+    ):
+        method = getattr(trainer, name, None)
+        found = list(inspect.signature(method).parameters) if method is not None else None
+        _expect(found == parameters, f"PPOTrainer.{name}")
 
 
 def _expect(holds: bool, what: str) -> None:

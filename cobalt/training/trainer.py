@@ -20,7 +20,9 @@ from verl.workers.utils.padding import response_from_nested
 from cobalt.rewards.verpo import Constants
 from cobalt.training import advantages
 from cobalt.training.outcome import STOP_REQUEST
+from cobalt.training.private import check_trainer
 
+check_trainer(PPOTrainerSync)
 NAME = "cobalt"
 EXPOSED = "timing_s/reward_exposed"
 

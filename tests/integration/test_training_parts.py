@@ -1,0 +1,165 @@
+"""Parts that plug into verl, tried against the installed library without starting a training."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from omegaconf import OmegaConf
+
+from cobalt.errors import InfraError, InputError
+from cobalt.rewards.groups import grpo
+from cobalt.rewards.verpo import Constants, advantages
+from cobalt.training.scoring import masked_keys
+from cobalt.training.settings import choices, compose
+
+pytestmark = pytest.mark.slow
+
+
+def test_group_advantages_are_verls():
+    from verl.trainer.ppo.core_algos import compute_grpo_outcome_advantage
+
+    rewards = [1.0, 0.2, -0.1, 0.0]
+    scores = torch.tensor(rewards)[:, None]
+    found, _ = compute_grpo_outcome_advantage(scores, torch.ones(4, 1), np.array(["a"] * 4))
+    assert found[:, 0].tolist() == pytest.approx(grpo(rewards), abs=1e-5)
+
+
+def test_verpo_is_an_estimator_of_verl():
+    from verl.trainer.ppo.core_algos import get_adv_estimator_fn
+
+    from cobalt.training import advantages as plugin
+
+    # group a: a dialogue of two turns (3 tokens, 2 of feedback, 2 tokens) and one of one turn; then padding
+    turns = {
+        "a_0_0": [{"end": 3, "passing": [True, False]}, {"end": 7, "passing": [True, True]}],
+        "a_1_0": [{"end": 4, "passing": [False, False]}],
+    }
+    mask = torch.tensor([[1, 1, 1, 0, 0, 1, 1], [1, 1, 1, 1, 0, 0, 0], [0, 0, 0, 0, 0, 0, 0]])
+    estimator, constants = get_adv_estimator_fn("cobalt_verpo"), Constants(beta=0.7, gamma=0.8)
+    plugin.remember(turns)
+    with plugin.rows(["a_0_0", "a_1_0", "pad_0_0"], constants):
+        found, returns = estimator(
+            token_level_rewards=torch.zeros(3, 7),
+            response_mask=mask,
+            index=np.array(["a", "a", "pad"]),
+            config={},
+        )
+    (one, two), (other,) = advantages([[[True, False], [True, True]], [[False, False]]], constants)
+    assert found.tolist() == [
+        pytest.approx([one] * 3 + [0, 0] + [two] * 2),
+        pytest.approx([other] * 4 + [0] * 3),
+        [0] * 7,
+    ]
+    assert torch.equal(found, returns) and bool(((found != 0) <= (mask == 1)).all())
+    with (
+        plugin.rows(["a_0_0", "b_0_0"], constants),
+        pytest.raises(InfraError, match="turns of row b_0_0 are not known"),
+    ):
+        estimator(token_level_rewards=mask[:2], response_mask=mask[:2], index=np.array(["a", "b"]))
+    with pytest.raises(InfraError, match="3 rows but 0 keys"):
+        estimator(token_level_rewards=mask, response_mask=mask, index=np.array(["a"] * 3))
+
+
+def test_the_gradient_is_that_of_the_samples_left():
+    """A masked sample leaves, verl fills up with its own padding row, and nothing of either is learnt."""
+    from verl.trainer.ppo.core_algos import compute_grpo_outcome_advantage, get_policy_loss_fn
+    from verl.trainer.ppo.padding_utils import construct_minimal_padding_template
+    from verl.workers.config import ActorConfig
+
+    torch.manual_seed(0)
+    keys = ["a_0_0", "a_1_0", "a_2_0", "a_3_0"]
+    gone = masked_keys(keys, [False, False, True, False])
+    assert gone == {"a_2_0"}
+    kept = [i for i, key in enumerate(keys) if key not in gone]
+    rewards, mask = (
+        torch.tensor([1.0, 0.2, 0.0, -0.1]),
+        torch.tensor([[1, 1, 1], [1, 1, 0], [1, 1, 1], [1, 0, 0]]),
+    )
+    source = {"response_mask": mask[0], "position_ids": torch.arange(3)}
+    padding, tag = construct_minimal_padding_template(source, {}, eos_token_id=1)
+    assert tag["is_padding"] and int(padding["response_mask"].sum()) == 0
+
+    config = ActorConfig(strategy="fsdp2", rollout_n=4, ppo_micro_batch_size_per_gpu=1, clip_ratio_high=0.4)
+    table = torch.randn(5, 3)  # log-probabilities of four samples, and of the padding row
+
+    def gradient(rows, padded):
+        weights = table.clone().requires_grad_()
+        chosen = weights[[*rows, 4] if padded else rows]
+        masks = torch.cat([mask[rows], torch.zeros(1, 3, dtype=torch.long)]) if padded else mask[rows]
+        scores = torch.zeros_like(masks, dtype=torch.float32)
+        scores[: len(rows), 0] = rewards[rows]
+        groups = np.array(["a"] * len(rows) + ["pad"] * padded)
+        values, _ = compute_grpo_outcome_advantage(scores, masks, groups)
+        loss, _ = get_policy_loss_fn("vanilla")(
+            old_log_prob=chosen.detach() - 0.05, log_prob=chosen, advantages=values, response_mask=masks,
+            loss_agg_mode="token-mean", config=config,
+        )  # fmt: skip
+        loss.backward()
+        return weights.grad
+
+    left, filled = gradient(kept, False), gradient(kept, True)
+    assert torch.allclose(left, filled, atol=1e-7)
+    assert float(left.abs().sum()) > 0 and float(filled[2].abs().sum()) == float(filled[4].abs().sum()) == 0.0
+    assert not torch.allclose(
+        left[kept], gradient([0, 1, 2, 3], False)[kept], atol=1e-4
+    )  # as a score it would
+
+
+@pytest.mark.parametrize(
+    "recipe", [name for name in choices("recipe") if name not in ("offline_rl", "rejection_sft")]
+)
+def test_every_recipe_resolves_to_our_parts_on_gpus(recipe):
+    """The vLLM profile is composed and accepted by the installed verl; nothing of it is run here."""
+    from cobalt.training.prepare import check_parts
+    from cobalt.training.settings import CONFIG_DIR
+
+    config = compose(recipe, "gpu", "published", {"cobalt.config_dir": str(CONFIG_DIR)})
+    check_parts(config)
+    assert config.trainer.v1.trainer_mode == "cobalt" and config.actor_rollout_ref.rollout.name == "vllm"
+
+
+@pytest.mark.parametrize(
+    ("override", "message"),
+    [
+        ("trainer.v1.trainer_mode=sync", "trainer.v1.trainer_mode resolves to"),
+        ("trainer.v1.trainer_mode=none", "Unknown trainer 'none'"),
+        ("algorithm.adv_estimator=none", "none"),
+        ("actor_rollout_ref.rollout.agent.default_agent_loop=other", "other"),
+    ],
+)
+def test_parts_that_are_not_ours_are_refused(override, message):
+    from cobalt.training.prepare import check_parts
+    from cobalt.training.settings import CONFIG_DIR
+
+    config = compose("mt_grpo", "gpu", "published", {"cobalt.config_dir": str(CONFIG_DIR)}, [override])
+    with pytest.raises(InputError, match=message):
+        check_parts(config)
+
+
+def test_too_few_gpus_are_one_message(monkeypatch):
+    from cobalt.training.prepare import check_devices
+
+    monkeypatch.delenv("RAY_ADDRESS", raising=False)
+    config = OmegaConf.create({"trainer": {"device": "cuda", "n_gpus_per_node": 64, "nnodes": 2}})
+    with pytest.raises(InputError, match=r"n_gpus_per_node=64.*RAY_ADDRESS names no cluster"):
+        check_devices(config)
+
+
+def test_another_verl_is_noticed(monkeypatch):
+    """The guards of the private names: each says what is not as it was."""
+    from verl.trainer.ppo.v1.trainer_sync import PPOTrainerSync
+
+    from cobalt.training import private
+
+    private.check_trainer(PPOTrainerSync)
+    monkeypatch.setattr(private, "version", lambda name: "0.9.2")
+    with pytest.raises(InputError, match=r"verl 0\.9\.2 is installed, but .* 0\.9\.1 only"):
+        private.check_version()
+
+    class Renamed(PPOTrainerSync):
+        def _compute_advantage(self, batch):
+            pass
+
+    with pytest.raises(ImportError, match=r"PPOTrainer\._compute_advantage is not as it is in verl 0\.9\.1"):
+        private.check_trainer(Renamed)
