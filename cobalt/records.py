@@ -1,16 +1,45 @@
 """The rows that travel between stages, and checks on them.
 
-Rows stay plain dictionaries so that keys nobody here knows pass through every stage unchanged. The
-`TypedDict`s below document the published field names and array axes (S samples, T turns); "J" marks a
-string that holds JSON text.
+Rows stay plain dictionaries so that keys nobody here knows pass through every stage unchanged. Their
+fields are documented in `cobalt.rowtypes`.
 """
 
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar, NotRequired, TypedDict, TypeVar, overload
+from typing import Any, ClassVar, TypeVar, overload
 
 from cobalt.errors import BadRequest, InputError
+from cobalt.rowtypes import (
+    ContextRow,
+    EvalRow,
+    ExecutionResult,
+    Message,
+    ParquetRow,
+    SingleTurnRow,
+    TaskRow,
+    TestResult,
+    TrajectoryRow,
+)
+
+__all__ = [
+    "SKIPPED",
+    "SUITE_STATUSES",
+    "TEST_STATUSES",
+    "ContextRow",
+    "EvalRow",
+    "ExecutionResult",
+    "Message",
+    "ParquetRow",
+    "Row",
+    "SingleTurnRow",
+    "TaskRow",
+    "TestCases",
+    "TestResult",
+    "TrajectoryRow",
+    "require",
+    "row_id",
+]
 
 Row = dict[str, Any]
 
@@ -19,95 +48,6 @@ TEST_STATUSES = ("passed", "wrong_answer", "runtime_error", "time_limit", "memor
 SKIPPED = "skipped"  # a test's status only where judging was asked to stop at the first failure
 
 _T = TypeVar("_T")
-
-
-class Message(TypedDict):
-    """One chat message; `role` is system, user or assistant."""
-
-    role: str
-    content: str
-
-
-class TestResult(TypedDict):
-    """Outcome of one test: `status` from TEST_STATUSES (or SKIPPED), times in seconds, `returncode` None if
-    killed, `peak_bytes` of resident memory of its largest process.
-    """
-
-    status: str
-    cpu_s: float
-    wall_s: float
-    returncode: int | None
-    peak_bytes: NotRequired[int]
-
-
-class ExecutionResult(TypedDict, total=False):
-    """Verdict on one program. `passing`, `feedback` and `per_test` have one entry per test.
-
-    `status` is one of SUITE_STATUSES; `suite_limit` says that the time for the whole suite ran out (the
-    tests not run are `time_limit`); `shared` that the verdict was taken from an identical request.
-    """
-
-    passing: list[bool]
-    feedback: list[str]
-    status: str
-    per_test: list[TestResult]
-    suite_limit: bool
-    shared: bool
-
-
-class TaskRow(TypedDict, total=False):
-    """A task. `test_cases` (J) holds all tests, public ones first; the other two hold its parts."""
-
-    id: str | int
-    difficulty: str
-    question: str
-    instruction: str
-    test_cases: str
-    public_test_cases: str
-    hidden_test_cases: str
-
-
-class SingleTurnRow(TaskRow, total=False):
-    """A task with S sampled completions and their verdicts on all tests."""
-
-    responses: list[str]  # [S]
-    exec_results: list[ExecutionResult]  # [S]
-    usage: list[Any]  # [S] here, [T][S] in multi-turn rows
-
-
-class TrajectoryRow(SingleTurnRow, total=False):
-    """S dialogues of T programs. Turn comes first in the last three, sample first in `conversations`."""
-
-    conversations: list[list[Message]]  # [S][2 + 2T]
-    raw_responses: list[list[str]]  # [T][S]
-    public_pass_rates: list[list[float]]  # [T][S], shares in [0, 1]
-    public_exec_results: list[list[ExecutionResult]]  # [T][S]
-
-
-class EvalRow(TrajectoryRow, total=False):
-    """A trajectory row with the share of hidden tests passed. Axes are sample, then turn."""
-
-    all_pass_rates: list[list[float]]  # [S][T], shares in [0, 1]
-
-
-class ContextRow(TypedDict, total=False):
-    """One bandit context: a dialogue of 2, 4, 6 or 8 messages that ends with a user message."""
-
-    example_id: str | int
-    conversation: list[Message]
-    test_cases: str
-    difficulty: str
-    prev_best_pass_rate: float
-
-
-class ParquetRow(TypedDict, total=False):
-    """A training example as verl reads it; `reward_model.ground_truth` (J) holds all tests."""
-
-    data_source: str
-    prompt: list[Message]
-    ability: str
-    reward_model: dict[str, str]
-    extra_info: dict[str, Any]
 
 
 @dataclass(frozen=True)

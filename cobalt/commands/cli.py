@@ -14,11 +14,17 @@ from cobalt.flags import run_main
 COMMANDS = {
     "run": ("cobalt.run.cli", "run the stages of a configuration (what `make demo` does)"),
     "train": ("cobalt.training.launch", "train by a recipe"),
+    "plan": ("cobalt.commands.plan", "evaluator cores that hide the rewards of a training"),
     "stored_groups": ("cobalt.training.stored", "groups of stored completions, for the offline recipes"),
+    "data": ("cobalt.commands.data", "check FILE: its kind and first bad rows; fields: table of all fields"),
     "doctor": ("cobalt.commands.doctor", "what this machine gives: isolation, limits, versions"),
     "compare": ("cobalt.commands.compare", "paired differences of evaluated runs, with intervals and tests"),
     "report": ("cobalt.commands.report", "one static folder with charts, tables and every trajectory"),
-    "bench inference": ("cobalt.commands.bench_inference", "trajectories per hour, beside the published design"),
+    "bench inference": (
+        "cobalt.commands.bench_inference",
+        "trajectories per hour, beside the published loop",
+    ),
+    "bench data": ("cobalt.commands.bench_data", "the data doors: processes, memory, reference programs"),
     "bench evaluator": ("cobalt.commands.bench_evaluator", "tests per second and CPU per test"),
 }
 

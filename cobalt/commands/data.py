@@ -1,0 +1,197 @@
+"""`cobalt data check`: does a file keep to its format, which stage made it, and which can read it?"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from typing import Any
+
+from cobalt.errors import InputError
+from cobalt.flags import parser, positive_int
+from cobalt.inputs import Input, open_input, parsed
+from cobalt.records import Row, TestCases, require
+from cobalt.rejects import UniqueIds
+from cobalt.schema import Stage, fields_of, stage_of, type_problems
+from cobalt.store import read_manifest
+
+BEGIN, END = "<!-- fields: begin (cobalt data fields --write docs/data.md) -->", "<!-- fields: end -->"
+_TESTS = (
+    *("test_cases", "public_test_cases", "hidden_test_cases"),
+    *("modified_test_cases", "perturbed_public_test_cases"),
+)
+_ANY_TESTS = '{"inputs": [""], "outputs": [""]}'
+# Kinds of which a file holds each key once.
+_UNIQUE = {
+    "TACO problems": "id", "LiveCodeBench problems": "question_id", "tasks": "id", "perturbed tasks": "id",
+    "single-turn completions": "id", "trajectories": "id", "evaluated trajectories": "id",
+}  # fmt: skip
+
+
+class Checker:
+    """Judges the rows of one file; its kind is that of the first row that has one."""
+
+    def __init__(self) -> None:
+        self.stage: Stage | None = None
+        self.unknown: dict[str, None] = {}
+        self._ids = UniqueIds()
+
+    def __call__(self, row: Row, where: str) -> None:
+        """Raise InputError, with place and field, for a row that breaks the format."""
+        if self.stage is None:
+            self.stage = stage_of(row)
+            if self.stage is None:
+                raise InputError(
+                    f"{where}: no kind of row of the pipeline has these fields: {', '.join(row)}"
+                )
+            self._ids = UniqueIds(_UNIQUE.get(self.stage.name, "id"))
+        problem = next(type_problems(row, self.stage), None)
+        if problem is not None:
+            raise InputError(f"{where}: {problem}")
+        _check_content(row, where, self.stage.name)
+        if self.stage.name in _UNIQUE:
+            self._ids(row, where)
+        self.unknown.update(dict.fromkeys(name for name in row if name not in fields_of(self.stage.row)))
+
+
+def _check_content(row: Row, where: str, kind: str) -> None:
+    """What types cannot say: tests that parse, axes that agree, dialogues in turn."""
+    if kind == "TACO problems":
+        from cobalt.tasks.taco import filter_row
+
+        filter_row(row, where)
+        return
+    if kind == "LiveCodeBench problems":
+        from cobalt.tasks.livecodebench import LcbSettings, convert
+
+        convert(row, where, LcbSettings())
+        return
+    for name in _TESTS:
+        if row.get(name) is not None:
+            TestCases.parse(row[name], where=f"{where}: field '{name}'")
+    if kind in ("training examples", "stored groups"):
+        _check_example(row, where, kind)
+    elif kind == "contexts":
+        from cobalt.contexts.trajectories import check_conversation
+
+        check_conversation(row["conversation"], f"{where}: field 'conversation'")
+        _check_rate(row["prev_best_pass_rate"], f"{where}: field 'prev_best_pass_rate'")
+    elif kind == "single-turn completions":
+        if len(row["responses"]) != len(row["exec_results"]):
+            raise InputError(
+                f"{where}: {len(row['responses'])} 'responses' but {len(row['exec_results'])} 'exec_results'"
+            )
+    elif kind in ("trajectories", "evaluated trajectories"):
+        from cobalt.contexts.trajectories import read_trajectories
+
+        full: Row = {"difficulty": ""} | row
+        if "test_cases" not in row:  # another stage's business: here only the axes count
+            full |= {"test_cases": _ANY_TESTS, "public_test_cases": _ANY_TESTS, "hidden_test_cases": None}
+        if kind == "trajectories":  # as if hidden tests had been run
+            blank = [[0.0] * (len(each) // 2 - 1) for each in row["conversations"]]
+            full |= {"all_pass_rates": blank}
+        read_trajectories(full, where)
+
+
+def _check_example(row: Row, where: str, kind: str) -> None:
+    prompt = row["prompt"]
+    if not prompt or prompt[-1].get("role") != "user":
+        raise InputError(f"{where}: field 'prompt' must end with a user message")
+    split = require(row["extra_info"], "split", str, f"{where}: field 'extra_info'")
+    if kind == "training examples":
+        tests = require(row["reward_model"], "ground_truth", str, f"{where}: field 'reward_model'")
+        TestCases.parse(tests, where=f"{where}: field 'reward_model.ground_truth'")
+        if split not in ("train", "test"):
+            raise InputError(f"{where}: field 'extra_info.split' must be train or test, got {split!r}")
+        return
+    for index, item in enumerate(row["completions"]):
+        place = f"{where}: field 'completions'[{index}]"
+        require(item, "text", str, place)
+        _check_rate(require(item, "pass_rate", (int, float), place), f"{place}.pass_rate")
+
+
+def _check_rate(value: Any, place: str) -> None:
+    if not 0 <= value <= 1:
+        raise InputError(f"{place} must be a rate in [0, 1], got {value!r}")
+
+
+def problems(source: Input, checker: Checker) -> Iterator[tuple[bool, str]]:
+    """(good, what is wrong) for every row."""
+    for where, raw in source.raw():
+        try:
+            checker(parsed(raw, where), where)
+        except InputError as error:
+            yield False, str(error)
+        else:
+            yield True, ""
+
+
+def main(argv: list[str] | None = None) -> int:
+    """`cobalt data check FILE` and `cobalt data fields`; returns the exit code."""
+    given = list(sys.argv[1:] if argv is None else argv)
+    words = {"check": check, "fields": fields}
+    if given and given[0] in words:
+        return words[given[0]](given[1:])
+    print("usage: cobalt data check FILE | cobalt data fields [--write PAGE] (each has --help)")
+    if given and given[0] in ("-h", "--help"):
+        return 0
+    raise InputError(f"cobalt data: {given[0] if given else 'nothing'!r} is neither check nor fields")
+
+
+def check(argv: list[str]) -> int:
+    """`cobalt data check FILE`; returns 0 if every row is good, else 2."""
+    flags = parser("Check a file of the pipeline against its format.", prog="cobalt data check")
+    flags.add_argument(
+        "file", help="JSONL or Parquet file, folder, or data set of the hub (owner/name[:split])"
+    )
+    flags.add_argument("--show", type=positive_int, default=10, help="bad rows to print")
+    args = flags.parse_args(argv)
+    source, checker = open_input(args.file), Checker()
+    rows, bad = 0, 0
+    shown: list[str] = []
+    for good, problem in problems(source, checker):
+        rows += 1
+        bad += not good
+        if not good and len(shown) < args.show:
+            shown.append(problem)
+    if not rows:
+        raise InputError(f"{args.file} holds no rows")
+    stage = checker.stage
+    print(f"{args.file}: {rows} rows, {stage.name if stage else 'of no known kind'}")
+    if stage is not None:
+        print(f"  made by {stage.made_by}")
+        print(f"  read by {stage.read_by}")
+    if checker.unknown:
+        print(f"  other fields, which pass through: {', '.join(checker.unknown)}")
+    manifest = read_manifest(source.path) if source.path is not None else None
+    if manifest is not None:
+        print(f"  its manifest: {manifest.get('created')}, {' '.join(manifest.get('argv', []))}")
+    for problem in shown:
+        print(problem)
+    if bad > len(shown):
+        print(f"... and {bad - len(shown)} more")
+    print(f"{bad} of {rows} rows are bad" if bad else "all rows are good")
+    return 2 if bad else 0
+
+
+def fields(argv: list[str]) -> int:
+    """`cobalt data fields`: the table of all fields, printed or put between the marks in a page."""
+    from cobalt.files import atomic_write
+    from cobalt.schema import field_table
+
+    flags = parser("Print the table of all fields of all files.", prog="cobalt data fields")
+    flags.add_argument("--write", metavar="PAGE", help="put it between the marks in this Markdown page")
+    args = flags.parse_args(argv)
+    if args.write is None:
+        print(field_table(), end="")
+        return 0
+    try:
+        with open(args.write, encoding="utf-8") as handle:
+            page = handle.read()
+    except OSError as error:
+        raise InputError(f"cannot read {args.write}: {error.strerror}") from None
+    before, begun, rest = page.partition(BEGIN)
+    _, ended, after = rest.partition(END)
+    if not begun or not ended:
+        raise InputError(f"{args.write} has no lines {BEGIN} and {END}")
+    atomic_write(args.write, f"{before}{BEGIN}\n\n{field_table()}\n{END}{after}")
+    return 0

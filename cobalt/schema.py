@@ -1,0 +1,225 @@
+"""What each file of the pipeline holds, who makes and reads it, and whether a row keeps to it."""
+
+from __future__ import annotations
+
+import types
+import typing
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Annotated, Any, Union, get_args, get_origin
+
+from cobalt import rowtypes
+from cobalt.rowtypes import Doc
+
+
+@dataclass(frozen=True)
+class Stage:
+    """A kind of file.
+
+    `marks`: fields that only this kind has (the first kind of STAGES whose marks a row has is its kind).
+    `required`: fields without which no door can use it; `made_by`, `read_by`: scripts.
+    """
+
+    name: str
+    row: type
+    marks: tuple[str, ...]
+    required: tuple[str, ...]
+    made_by: str
+    read_by: str
+
+
+_TASK = ("id", "instruction", "test_cases", "public_test_cases", "hidden_test_cases")
+_PARQUET_DOORS = "preproc/verl_preproc_multi_turn.py, preproc/verl_preproc_single_turn.py"
+_CODENET = "preproc/preproc_codenet.py, cobalt stored_groups"
+_RUNNERS = "run_single_turn_vllm.py, run_single_turn_litellm.py"
+_MULTI = "run_multi_turn_vllm.py, run_multi_turn_litellm.py"
+
+# The most specific first.
+STAGES = (
+    Stage("training examples", rowtypes.ParquetRow, ("data_source", "reward_model"),
+          ("data_source", "prompt", "ability", "reward_model", "extra_info"), _PARQUET_DOORS,
+          "cobalt train"),
+    Stage("stored groups", rowtypes.GroupRow, ("completions", "prompt"),
+          ("prompt", "completions", "extra_info"), _CODENET, "cobalt train --recipe offline_rl"),
+    Stage("judged turn errors", rowtypes.JudgedRow, ("classification",), ("classification",),
+          "run_llm_judge.py", "the analysis report"),
+    Stage("turn errors", rowtypes.TurnErrorRow, ("previous_code", "current_code"),
+          ("id", "question", "previous_code", "feedback", "current_code", "patch"),
+          "extract_turn_level_errors.py", "run_llm_judge.py"),
+    Stage("evaluated trajectories", rowtypes.EvalRow, ("all_pass_rates",),
+          ("id", "conversations", "public_pass_rates", "all_pass_rates"), "eval_multi_turn.py",
+          "preproc/process_multi_turn_taco.py, extract_turn_level_errors.py, cobalt compare, cobalt report"),
+    Stage("trajectories", rowtypes.TrajectoryRow, ("conversations",),
+          ("id", "conversations", "public_pass_rates", "hidden_test_cases"), _MULTI, "eval_multi_turn.py"),
+    Stage("single-turn completions", rowtypes.SingleTurnRow, ("responses", "exec_results"),
+          ("id", "instruction", "responses", "exec_results"), _RUNNERS, f"{_MULTI}, cobalt stored_groups"),
+    Stage("contexts", rowtypes.ContextRow, ("conversation", "prev_best_pass_rate"),
+          ("example_id", "conversation", "test_cases", "prev_best_pass_rate"),
+          "preproc/process_multi_turn_taco.py", "preproc/verl_preproc_multi_turn.py"),
+    Stage("perturbed tasks", rowtypes.PerturbedRow, ("perturbed_public_test_cases",),
+          (*_TASK, "modified_test_cases", "perturbed_public_test_cases"), "preproc/run_perturbation.py",
+          f"{_RUNNERS}, {_MULTI}, extract_turn_level_errors.py"),
+    Stage("LiveCodeBench problems", rowtypes.LcbSource, ("private_test_cases",),
+          ("question_id", "question_content", "contest_date", "difficulty", "public_test_cases",
+           "private_test_cases"), "livecodebench/code_generation_lite", "preproc/preproc_lcb_test6.py"),
+    Stage("TACO problems", rowtypes.TacoSource, ("input_output",),
+          ("id", "question", "difficulty", "solutions", "input_output"), "likaixin/TACO-verified",
+          "preproc/preproc_taco.py"),
+    Stage("tasks", rowtypes.TaskRow, ("test_cases",), _TASK,
+          "preproc/preproc_taco.py, preproc/preproc_lcb_test6.py, cobalt run, yours",
+          f"{_RUNNERS}, preproc/run_perturbation.py, preproc/verl_preproc_single_turn.py"),
+    Stage("rejected rows", rowtypes.RejectRow, ("where", "error"), ("where", "error"),
+          "any data door with --on_bad_row skip (OUTPUT.rejects.jsonl)", "you"),
+    Stage("failed rows", rowtypes.FailureRow, ("error", "attempts"), ("error", "attempts"),
+          "any door that runs programs or models (OUTPUT.failures.jsonl)",
+          "the next run of the same command"),
+    Stage("reference verdicts", rowtypes.ReferenceRow, ("verified", "tried"), ("id", "verified", "tried"),
+          "preproc/preproc_taco.py (OUTPUT.verdicts.jsonl)", "the next run of the same command"),
+    Stage("overlaps", rowtypes.OverlapRow, ("problem", "shared"), ("id", "problem", "shared"),
+          "preproc/preproc_taco.py --decontaminate (OUTPUT.overlap.jsonl)", "you"),
+)  # fmt: skip
+
+
+def stage_of(row: Mapping[str, Any]) -> Stage | None:
+    """The kind of file that a row belongs to, by its fields."""
+    return next((stage for stage in STAGES if all(mark in row for mark in stage.marks)), None)
+
+
+def fields_of(row_type: type) -> dict[str, tuple[Any, Doc]]:
+    """Type and meaning of every field of a row type, in order."""
+    found = {}
+    for name, hint in typing.get_type_hints(row_type, include_extras=True).items():
+        if get_origin(hint) is typing.NotRequired:
+            (hint,) = get_args(hint)
+        doc = Doc("")
+        if get_origin(hint) is Annotated:
+            hint, doc = get_args(hint)
+        found[name] = hint, doc
+    return found
+
+
+def type_problems(row: Mapping[str, Any], stage: Stage) -> Iterator[str]:
+    """What is wrong with the fields of a row: missing ones, wrong types. Unknown fields are fine."""
+    for name in stage.required:
+        if name not in row:
+            yield f"field '{name}' is missing"
+    for name, (hint, doc) in fields_of(stage.row).items():
+        if name in row and not (row[name] is None and name not in stage.required):
+            hint = str | dict[str, Any] | list[Any] if doc.json and hint is str else hint
+            yield from _problems(row[name], hint, f"field '{name}'")
+
+
+def _problems(value: Any, hint: Any, place: str) -> Iterator[str]:
+    """At most one problem per value: the first place where it is not what the type says."""
+    if hint is Any:
+        return
+    origin, args = get_origin(hint), get_args(hint)
+    if origin in (Union, types.UnionType):
+        tried = [next(_problems(value, each, place), None) for each in args]
+        if all(problem is not None for problem in tried):
+            inner = next(
+                (problem for problem in tried if problem and not problem.startswith(f"{place} must")), None
+            )
+            yield inner or f"{place} must be {type_name(hint)}, got {_kind(value)}"
+    elif origin is list:
+        if not isinstance(value, list):
+            yield f"{place} must be a list, got {_kind(value)}"
+            return
+        for index, item in enumerate(value):
+            problem = next(_problems(item, args[0], f"{place}[{index}]"), None)
+            if problem is not None:
+                yield problem
+                return
+    elif origin is dict or hint is dict:
+        if not isinstance(value, dict):
+            yield f"{place} must be an object, got {_kind(value)}"
+    elif typing.is_typeddict(hint):
+        yield from _object_problems(value, hint, place)
+    elif not _is(value, hint):
+        yield f"{place} must be {type_name(hint)}, got {_kind(value)}"
+
+
+def _object_problems(value: Any, hint: Any, place: str) -> Iterator[str]:
+    if not isinstance(value, dict):
+        yield f"{place} must be an object, got {_kind(value)}"
+        return
+    for name in sorted(hint.__required_keys__):
+        if name not in value:
+            yield f"{place}: '{name}' is missing"
+            return
+    for name, (each, _) in fields_of(hint).items():
+        if value.get(name) is not None:
+            yield from _problems(value[name], each, f"{place}.{name}")
+
+
+def _is(value: Any, hint: Any) -> bool:
+    if hint is type(None) or hint is None:
+        return value is None
+    if hint is float:
+        return isinstance(value, int | float) and not isinstance(value, bool)
+    if hint is int:
+        return isinstance(value, int) and not isinstance(value, bool)
+    return isinstance(value, hint)
+
+
+_NAMES = {str: "text", int: "whole number", float: "number", bool: "true or false", type(None): "null"}
+
+
+def type_name(hint: Any) -> str:
+    """A type in words."""
+    origin, args = get_origin(hint), get_args(hint)
+    if origin in (Union, types.UnionType):
+        return " or ".join(type_name(each) for each in args)
+    if origin is list:
+        return "list" if args[0] is Any else f"list of {type_name(args[0])}"
+    if origin is dict or hint is dict:
+        return "object"
+    if typing.is_typeddict(hint):
+        return {"Message": "message", "ExecutionResult": "verdict", "TestResult": "test result"}[
+            hint.__name__
+        ]
+    return "anything" if hint is Any else _NAMES[hint]
+
+
+def _kind(value: Any) -> str:
+    return (
+        "an object" if isinstance(value, dict) else "a list" if isinstance(value, list) else repr(value)[:60]
+    )
+
+
+def field_table() -> str:
+    """The field tables of `docs/data.md`: one per kind of file, inherited fields not repeated."""
+    parts = []
+    for stage in sorted(STAGES, key=lambda each: _ORDER.index(each.name)):
+        known = fields_of(stage.row)
+        base: Any = next(iter(getattr(stage.row, "__orig_bases__", ())), None)
+        inherited = fields_of(base) if typing.is_typeddict(base) else {}
+        rows = [
+            f"| `{name}`{' +' if doc.ours else ''} | {_type_cell(hint, doc)} | {doc.meaning} |"
+            for name, (hint, doc) in known.items()
+            if name not in inherited
+        ]
+        above = f" All fields of {_kind_of(base)} pass through." if inherited else ""
+        needed = ", ".join(f"`{name}`" for name in stage.required)
+        parts.append(
+            f"### {stage.name[0].upper()}{stage.name[1:]}\n\n"
+            f"Made by {stage.made_by}; read by {stage.read_by}. Needed: {needed}.{above}\n\n"
+            "| field | type, axes | meaning |\n|---|---|---|\n" + "\n".join(rows)
+        )
+    return "\n\n".join(parts) + "\n"
+
+
+_ORDER = (
+    "TACO problems", "LiveCodeBench problems", "tasks", "perturbed tasks", "single-turn completions",
+    "trajectories", "evaluated trajectories", "contexts", "training examples", "stored groups", "turn errors",
+    "judged turn errors", "reference verdicts", "overlaps", "rejected rows", "failed rows",
+)  # fmt: skip
+
+
+def _kind_of(row_type: Any) -> str:
+    return next(stage.name for stage in STAGES if stage.row is row_type)
+
+
+def _type_cell(hint: Any, doc: Doc) -> str:
+    name = "J" if doc.json else type_name(hint)
+    return f"{name}, {doc.axes}" if doc.axes else name
