@@ -22,7 +22,7 @@ COMMANDS = {
     "report": ("cobalt.commands.report", "one static folder with charts, tables and every trajectory"),
     "bench inference": (
         "cobalt.commands.bench_inference",
-        "trajectories per hour, beside the published loop",
+        "trajectories per hour, and the published loop",
     ),
     "bench data": ("cobalt.commands.bench_data", "the data doors: processes, memory, reference programs"),
     "bench evaluator": ("cobalt.commands.bench_evaluator", "tests per second and CPU per test"),

@@ -135,10 +135,7 @@ class ServeEngine:
         }  # fmt: skip
         handle = self._handle
         if self.facts is not None:
-            seeds = [
-                None if sampling.seed is None else derive(sampling.seed, sampling.index + j)
-                for j in range(sampling.n)
-            ]
+            seeds = [_seed(sampling.seed, sampling.index + j) for j in range(sampling.n)]
             request |= {"seeds": seeds, "stop": list(sampling.stop), "details": True}
             handle = handle.options(session_id=sampling.session) if sampling.session else handle
         try:
@@ -148,6 +145,11 @@ class ServeEngine:
         except Exception as error:
             raise _meaning(error) from error
         return _completions(answer, sampling.n)
+
+
+def _seed(seed: int | None, index: int) -> int | None:
+    """Completion `index` of a seeded request has the same seed over HTTP."""
+    return derive(seed, index) if seed is not None and index else seed
 
 
 async def _awaited(response: Any) -> Any:

@@ -1,0 +1,275 @@
+"""vLLM behind Ray Serve: an asynchronous engine per replica, which batches whatever is in flight.
+
+    serve run vllm_engine_actor:app --name vllm_actor --route-prefix /vllm_actor model=FOLDER replicas=2
+
+A thin deployment over vLLM's own engine, not `ray.serve.llm`: each release of that wants one version of vLLM,
+and the one that fits this Ray is not the one that verl trains with, so serving and training would need two
+environments. `--engine openai --base_url` reaches a `ray.serve.llm` application, as it does a `vllm serve`.
+"""
+
+import asyncio
+import importlib.util
+import itertools
+import time
+import uuid
+from pathlib import Path
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, Field
+from ray import serve
+from ray.serve import Application
+from ray.serve.config import RequestRouterConfig
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+
+from cobalt.engines.base import CONTEXT_OVERFLOW, STOP
+from cobalt.engines.seeds import derive
+from cobalt.engines.vllm_client import DEPLOYMENT
+from cobalt.errors import InputError
+
+_AFFINITY = "ray.serve.experimental.consistent_hash_router.ConsistentHashRouter"
+
+
+class Settings(BaseModel):
+    """Arguments of the application: `serve run vllm_engine_actor:app model=Qwen/Qwen3-8B replicas=2`."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    model: str = Field(min_length=1, description="folder or name in Hugging Face format")
+    served_model_name: str = Field("", description="name that clients use; default: model")
+    replicas: int = Field(1, ge=1)
+    tensor_parallel_size: int = Field(1, ge=1, description="GPUs per replica")
+    max_model_len: int | None = Field(None, ge=1, description="prompt and completion; default: the model's")
+    dtype: str = "auto"
+    gpu_memory_utilization: float = Field(0.9, gt=0, le=1)
+    enforce_eager: bool = Field(False, description="no graphs: starts sooner, runs slower")
+    device: str = Field("auto", pattern="^(auto|gpu|cpu)$", description="what Ray reserves for a replica")
+    double_bos: bool = Field(False, description="the published rendering: special tokens added twice")
+    max_ongoing_requests: int = Field(1024, ge=1, description="requests that a replica accepts at once")
+    max_queued_requests: int = Field(16384, ge=-1, description="waiting requests before callers are refused")
+    drain_s: float = Field(600.0, ge=0, description="how long a replica that goes may finish its requests")
+
+
+class VllmEngineActor:
+    """One replica. Calls join the running batch; the event loop never waits for the model."""
+
+    def __init__(self, settings: dict[str, Any]) -> None:
+        from vllm.engine.arg_utils import AsyncEngineArgs
+        from vllm.v1.engine.async_llm import AsyncLLM
+
+        given = self._settings = Settings(**settings)
+        self._name = given.served_model_name or given.model
+        self._engine = AsyncLLM.from_engine_args(
+            AsyncEngineArgs(
+                model=given.model, tensor_parallel_size=given.tensor_parallel_size, dtype=given.dtype,
+                max_model_len=given.max_model_len, enforce_eager=given.enforce_eager,
+                gpu_memory_utilization=given.gpu_memory_utilization, enable_prefix_caching=True,
+            )
+        )  # fmt: skip
+        from transformers import AutoTokenizer
+
+        self._tokenizer = AutoTokenizer.from_pretrained(given.model)
+        if not self._tokenizer.chat_template:
+            raise InputError(f"model={given.model}: the tokenizer has no chat template")
+        self._max_len = int(self._engine.model_config.max_model_len)
+        self._run, self._ids = uuid.uuid4().hex, itertools.count()
+        self._in_flight = 0
+
+    async def __call__(
+        self,
+        messages: Any,
+        temperature: float = 0.6,
+        top_p: float = 0.95,
+        max_new_tokens: int = 8192,
+        n: int = 16,
+        is_batch: bool = False,
+        seeds: list[int | None] | None = None,
+        stop: list[str] | None = None,
+        logprobs: bool = False,
+        details: bool = False,
+    ) -> Any:
+        """The published call: `{prompts, responses}`, n texts of one conversation, or with `is_batch` one
+        text for each of a list of conversations.
+
+        `seeds` are one per response. `details` adds, per response, `finish_reason` (`context_overflow` for a
+        conversation that does not fit), `prompt_tokens`, `completion_tokens`, `token_ids` and, if asked for,
+        `logprobs`.
+        """
+        if isinstance(messages, Request):
+            return await self._http(messages)
+        conversations = messages if is_batch else [messages]
+        prompts = await asyncio.gather(*(asyncio.to_thread(self._encode, each) for each in conversations))
+        rows = [prompt for prompt in prompts for _ in range(1 if is_batch else n)]
+        chosen = seeds or [None] * len(rows)
+        if len(chosen) != len(rows):
+            raise ValueError(f"{len(chosen)} seeds for {len(rows)} responses")
+        sampling = {"temperature": temperature, "top_p": top_p, "stop": stop or [], "logprobs": logprobs}
+        made = await asyncio.gather(
+            *(
+                self._sample(prompt, max_new_tokens, seed, sampling)
+                for prompt, seed in zip(rows, chosen, strict=True)
+            )
+        )
+        answer: dict[str, Any] = {
+            "prompts": [self._tokenizer.decode(prompt) for prompt in prompts],
+            "responses": [each["text"] for each in made],
+        }
+        return answer | ({"details": made} if details else {})
+
+    async def describe(self) -> dict[str, Any]:
+        """What the replica serves and does."""
+        return {
+            "model": self._name, "model_path": self._settings.model, "max_model_len": self._max_len,
+            "in_flight": self._in_flight, "status": "ok",
+        }  # fmt: skip
+
+    async def check_health(self) -> None:
+        """Called by Serve, while requests run, too."""
+        await self._engine.check_health()
+
+    def _encode(self, messages: list[dict[str, str]]) -> list[int]:
+        """Token ids in the chat template; no special token is added to those that the template writes."""
+        text = self._tokenizer.apply_chat_template(messages, add_generation_prompt=True, tokenize=False)
+        text = text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+        ids = self._tokenizer(text, add_special_tokens=self._settings.double_bos)["input_ids"]
+        return [int(each) for each in ids]
+
+    async def _sample(
+        self, prompt: list[int], max_tokens: int, seed: int | None, sampling: dict[str, Any]
+    ) -> dict[str, Any]:
+        from vllm import SamplingParams
+        from vllm.inputs import TokensPrompt
+        from vllm.sampling_params import RequestOutputKind
+
+        room = self._max_len - len(prompt)
+        if room < 1:
+            return {
+                "text": "", "finish_reason": CONTEXT_OVERFLOW, "prompt_tokens": len(prompt),
+                "completion_tokens": 0, "token_ids": [], "logprobs": None,
+            }  # fmt: skip
+        params = SamplingParams(
+            temperature=sampling["temperature"], top_p=sampling["top_p"], stop=sampling["stop"],
+            max_tokens=min(max_tokens, room), seed=seed, logprobs=0 if sampling["logprobs"] else None,
+            output_kind=RequestOutputKind.FINAL_ONLY,
+        )  # fmt: skip
+        self._in_flight += 1
+        try:
+            final = None
+            tokens = TokensPrompt(prompt_token_ids=prompt)
+            async for output in self._engine.generate(tokens, params, f"{self._run}-{next(self._ids)}"):
+                final = output
+        finally:
+            self._in_flight -= 1
+        if final is None:
+            raise RuntimeError("the engine ended without an output")
+        out = final.outputs[0]
+        ids = [int(each) for each in out.token_ids]
+        chances = None
+        if out.logprobs:
+            chances = [float(each[token].logprob) for each, token in zip(out.logprobs, ids, strict=True)]
+        return {
+            "text": out.text, "finish_reason": out.finish_reason or STOP, "prompt_tokens": len(prompt),
+            "completion_tokens": len(ids), "token_ids": ids, "logprobs": chances,
+        }  # fmt: skip
+
+    async def _http(self, request: Request) -> Response:
+        path = request.url.path.removeprefix(request.scope.get("root_path", "")).rstrip("/")
+        if request.method == "GET" and path.endswith("/v1/models"):
+            card = {"id": self._name, "object": "model", "max_model_len": self._max_len}
+            return JSONResponse({"object": "list", "data": [card]})
+        if request.method == "GET":
+            return JSONResponse(await self.describe())
+        try:
+            body = await request.json()
+            if not isinstance(body, dict):
+                raise ValueError("expected an object")
+            if path.endswith("/v1/chat/completions"):
+                return await self._chat(body)
+            return JSONResponse(await self(**body))
+        except (ValueError, TypeError, KeyError) as error:
+            return _refusal(422, f"{type(error).__name__}: {error}")
+
+    async def _chat(self, body: dict[str, Any]) -> Response:
+        """The OpenAI-compatible chat completion, without streaming."""
+        if body.get("stream"):
+            return _refusal(400, "streaming is not supported")
+        if body.get("model") not in (None, "", self._name, self._settings.model):
+            return _refusal(404, f"model {body['model']!r} is not served, {self._name!r} is")
+        n, seed, stop = int(body.get("n") or 1), body.get("seed"), body.get("stop") or []
+        answer = await self(
+            body["messages"], float(body.get("temperature", 1.0)), float(body.get("top_p", 1.0)),
+            int(body.get("max_completion_tokens") or body.get("max_tokens") or self._max_len), n,
+            seeds=[None if seed is None else derive(int(seed), j) if j else int(seed) for j in range(n)],
+            stop=[stop] if isinstance(stop, str) else stop, logprobs=bool(body.get("logprobs")), details=True,
+        )  # fmt: skip
+        made = answer["details"]
+        if made[0]["finish_reason"] == CONTEXT_OVERFLOW:
+            size = made[0]["prompt_tokens"]
+            return _refusal(
+                400,
+                f"This model's maximum context length is {self._max_len} tokens, but the conversation has "
+                f"{size} input tokens",
+                "context_length_exceeded",
+            )
+        prompt, completion = made[0]["prompt_tokens"], sum(each["completion_tokens"] for each in made)
+        usage = {
+            "prompt_tokens": prompt, "completion_tokens": completion, "total_tokens": prompt + completion,
+        }  # fmt: skip
+        return JSONResponse({
+            "id": f"chatcmpl-{uuid.uuid4().hex}", "object": "chat.completion", "created": int(time.time()),
+            "model": self._name, "usage": usage,
+            "choices": [_choice(index, each) for index, each in enumerate(made)],
+        })  # fmt: skip
+
+    def __del__(self) -> None:
+        if hasattr(self, "_engine"):
+            self._engine.shutdown()
+
+
+def _choice(index: int, made: dict[str, Any]) -> dict[str, Any]:
+    choice: dict[str, Any] = {
+        "index": index, "message": {"role": "assistant", "content": made["text"]},
+        "finish_reason": made["finish_reason"], "token_ids": made["token_ids"], "logprobs": None,
+    }  # fmt: skip
+    if made["logprobs"] is not None:
+        pairs = zip(made["token_ids"], made["logprobs"], strict=True)
+        choice["logprobs"] = {"content": [{"token": f"token_id:{i}", "logprob": value} for i, value in pairs]}
+    return choice
+
+
+def _refusal(status: int, message: str, code: str | None = None) -> Response:
+    return JSONResponse({"error": {"message": message, "code": code}}, status)
+
+
+def app(args: Settings) -> Application:
+    """Builder of the application; `serve run` passes its `key=value` arguments as `args`."""
+    if importlib.util.find_spec("vllm") is None:
+        raise InputError(
+            "vllm is not installed here: pip install -r requirements-gpu.txt in its own environment"
+        )
+    if Path(args.model).is_dir():
+        args = args.model_copy(
+            update={
+                "model": str(Path(args.model).resolve()),
+                "served_model_name": args.served_model_name or args.model,
+            }
+        )
+    options: dict[str, Any] = {"num_cpus": 1}
+    if args.device == "gpu" or (args.device == "auto" and _has_gpus()):
+        options["num_gpus"] = args.tensor_parallel_size
+    affinity: dict[str, Any] = {}
+    if args.replicas > 1 and importlib.util.find_spec("mmh3") is not None:
+        # Requests of one trajectory go where its prefix is cached.
+        affinity["request_router_config"] = RequestRouterConfig(request_router_class=_AFFINITY)
+    deployment = serve.deployment(
+        VllmEngineActor, name=DEPLOYMENT, num_replicas=args.replicas, ray_actor_options=options,
+        max_ongoing_requests=args.max_ongoing_requests, max_queued_requests=args.max_queued_requests,
+        health_check_timeout_s=60, graceful_shutdown_timeout_s=args.drain_s, **affinity,
+    )  # fmt: skip
+    return deployment.bind(args.model_dump())
+
+
+def _has_gpus() -> bool:
+    import ray
+
+    return bool(ray.is_initialized() and ray.cluster_resources().get("GPU"))
