@@ -37,8 +37,8 @@ def main(argv: list[str] | None = None) -> int:
         kind, name = positive_int if isinstance(field.default, int) else float, field.name
         flags.add_argument(f"--{name}", type=kind, default=field.default, help=_HELP[name])
     flags.add_argument("--exposed", type=_share, default=0.05, help="allowed share of generation time")
-    flags.add_argument("--distinct", type=_share, default=1.0, help="share of programs that must run (verdicts "
-                       "of identical programs are shared)")  # fmt: skip
+    distinct = "share of programs that must run (verdicts of identical programs are shared)"
+    flags.add_argument("--distinct", type=_share, default=1.0, help=distinct)
     flags.add_argument("--cores", type=positive_int, help="judge this number instead of searching")
     flags.add_argument("--seed", type=int, default=0, help="of lengths and times")
     flags.add_argument("--json", action="store_true", help="print JSON")

@@ -44,6 +44,7 @@ class Settings(BaseModel):
 
     replicas: int = Field(default=0, ge=0, description="0: one on each node")
     cpus_per_replica: float = Field(default=1.0, gt=0, description="CPUs that Ray reserves for a replica")
+    resource: str = Field(default="", description="Ray resource of the nodes to run on; \"\": any node")
     workers: int = Field(default=0, ge=0, description="programs run at once by a replica; 0: see above")
     min_replicas: int = Field(default=0, ge=0, description="with max_replicas: scale from so many")
     max_replicas: int = Field(default=0, ge=0, description="scale with the load up to so many; 0: do not")
@@ -209,13 +210,16 @@ def app(args: Settings) -> Application:
             }
         }
     elif args.one_per_node:
-        options = {"num_replicas": _nodes(), "max_replicas_per_node": 1}
+        options = {"num_replicas": _nodes(args.resource or "CPU"), "max_replicas_per_node": 1}
+    actor: dict[str, Any] = {"num_cpus": args.cpus_per_replica}
+    if args.resource:
+        actor["resources"] = {args.resource: args.cpus_per_replica}
     deployment = serve.deployment(
         EvaluatorReplica,
         name=DEPLOYMENT,
         max_ongoing_requests=args.max_ongoing_requests,
         max_queued_requests=args.max_queued_requests,
-        ray_actor_options={"num_cpus": args.cpus_per_replica},
+        ray_actor_options=actor,
         health_check_timeout_s=60,
         graceful_shutdown_timeout_s=5,
         **options,
@@ -224,10 +228,11 @@ def app(args: Settings) -> Application:
     return deployment.bind(args.model_dump(), (salt, fingerprint(salt, token)) if token else None)
 
 
-def _nodes() -> int:
-    """Nodes of the cluster that have CPUs; 1 where no cluster runs yet (`serve run` then starts one)."""
+def _nodes(resource: str) -> int:
+    """Nodes of the cluster that have the resource; 1 where no cluster runs yet (`serve run` starts one)."""
     import ray
 
     if not ray.is_initialized():
         return 1
-    return max(1, sum(node["Alive"] and node["Resources"].get("CPU", 0) > 0 for node in ray.nodes()))
+    found = (node["Resources"].get(resource, 0) for node in ray.nodes() if node["Alive"])
+    return max(1, sum(amount > 0 for amount in found))

@@ -1,8 +1,8 @@
 """How much of the rewards' time generation hides: the real scorer in simulated time, with a stub rollout.
 
 Every sample is scored, by the scorer that trains, at the simulated moment of its last token. The stub
-evaluator runs the tests of a program one after another on one of its cores, as the real one does. What is left
-between the last token and the last verdict is *exposed*: the step waits for nothing else.
+evaluator runs the tests of a program one after another on one of its cores, as the real one does. What is
+left between the last token and the last verdict is *exposed*: the step waits for nothing else.
 """
 
 from __future__ import annotations

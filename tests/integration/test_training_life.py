@@ -1,0 +1,194 @@
+"""One training that lives through an evaluator's death, SIGTERM and its own; and the online recipes."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import psutil
+import pytest
+from training_assets import PASS_RATES, TESTS, make_model, rows, write
+
+from cobalt.text import extract_code
+from cobalt.training import outcome
+from cobalt.training.launch import train
+
+pytestmark = [pytest.mark.slow, pytest.mark.full]
+STEPS = 9
+
+
+@pytest.fixture(scope="module")
+def assets(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("life")
+    public = json.dumps({name: values[:2] for name, values in TESTS.items()})
+    made = {}
+    for split, count in (("train", 20), ("test", 4)):
+        made[split] = write(
+            folder / f"{split}.parquet", [row | {"public_test_cases": public} for row in rows(split, count)]
+        )
+    made["model"] = make_model(folder / "model")
+    return made
+
+
+def free_port():
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+def evaluator(port):
+    process = subprocess.Popen(
+        [sys.executable, Path(__file__).with_name("evaluator_process.py"), str(port)],
+        stdout=subprocess.PIPE, text=True, start_new_session=True,
+    )  # fmt: skip
+    assert process.stdout.readline() == "ready\n"
+    return process
+
+
+def kill(process):
+    """kill -9, its sandbox workers included."""
+    for each in [*psutil.Process(process.pid).children(recursive=True), psutil.Process(process.pid)]:
+        with contextlib.suppress(psutil.NoSuchProcess):
+            each.send_signal(signal.SIGKILL)
+    process.wait()
+
+
+def launch(assets, output, port):
+    flags = {
+        "train_file": assets["train"], "val_file": assets["test"], "model": assets["model"], "output": output,
+        "profile": "cpu", "steps": STEPS, "seed": 3, "evaluator": f"http://127.0.0.1:{port}",
+    }  # fmt: skip
+    overrides = {
+        "data.max_prompt_length": 32, "data.max_response_length": 3, "trainer.save_freq": 3,
+        "trainer.test_freq": 3, "trainer.rollout_data_dir": output / "dumps",
+    }  # fmt: skip
+    command = [sys.executable, "-m", "cobalt", "train"]
+    command += [part for name, value in flags.items() for part in (f"--{name}", str(value))]
+    command += [f"{name}={value}" for name, value in overrides.items()]
+    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+
+
+def steps(output):
+    files = [folder / outcome.METRICS for folder in outcome.launch_folders(output)]
+    return [
+        step["step"] for step in outcome.read_metrics(path for path in files if path.exists()) if step["step"]
+    ]
+
+
+def until(condition, process, seconds=180.0):
+    end = time.monotonic() + seconds
+    while not condition():
+        assert process.poll() is None, process.stdout.read()
+        assert time.monotonic() < end, "nothing happened"
+        time.sleep(0.05)
+
+
+@pytest.fixture(scope="module")
+def life(assets, tmp_path_factory):
+    output, port = tmp_path_factory.mktemp("run") / "out", free_port()
+    judge = evaluator(port)
+    try:
+        first = launch(assets, output, port)
+        until(lambda: len(steps(output)) >= 1, first)
+        kill(judge)
+        time.sleep(4)
+        before = len(steps(output))
+        time.sleep(1)
+        assert len(steps(output)) == before < STEPS  # it waits
+        judge = evaluator(port)
+        until(lambda: len(steps(output)) > before, first)
+        first.send_signal(signal.SIGTERM)
+        said = first.communicate(timeout=120)[0]
+        stopped = outcome.checkpoint_step(output / "checkpoints")
+
+        second = launch(assets, output, port)
+        until(lambda: steps(output)[-1] > stopped, second)
+        (entry,) = (
+            p for p in psutil.Process(second.pid).children() if "cobalt.training.entry" in p.cmdline()
+        )
+        os.kill(entry.pid, signal.SIGKILL)
+        killed = second.communicate(timeout=120)[0]
+
+        third = launch(assets, output, port)
+        ended = third.communicate(timeout=300)[0]
+    finally:
+        kill(judge)
+    return {
+        "output": output, "said": said, "codes": (first.returncode, second.returncode, third.returncode),
+        "stopped": stopped, "killed": killed, "ended": ended,
+    }  # fmt: skip
+
+
+def test_sigterm_saves_and_ends_cleanly(life):
+    assert life["codes"][0] == 0 and f"stopped after step {life['stopped']} of {STEPS}" in life["said"]
+    assert 1 < life["stopped"] < STEPS
+
+
+def test_a_killed_trainer_is_an_error_and_the_next_launch_goes_on(life):
+    assert life["codes"][1:] == (1, 0) and "signal 9" in life["killed"]
+    result = json.loads((life["output"] / "result.json").read_text())
+    assert (
+        result["steps"] == STEPS
+        and not result["stopped"]
+        and len(outcome.launch_folders(life["output"])) == 3
+    )
+    assert steps(life["output"]) == list(range(1, STEPS + 1))
+    assert not (life["output"] / outcome.STOP_REQUEST).exists() or f"{STEPS} steps" in life["ended"]
+
+
+def test_an_evaluator_that_was_away_costs_time_and_no_sample(life):
+    files = [folder / outcome.METRICS for folder in outcome.launch_folders(life["output"])]
+    metrics = [m for m in outcome.read_metrics(files) if m["step"] and "reward/masked" in m]
+    assert (
+        sum(m["reward/masked"] for m in metrics) == 0 and sum(m["reward/infra_errors"] for m in metrics) > 0
+    )
+    for path in (life["output"] / "dumps").glob("*.jsonl"):
+        for row in map(json.loads, path.read_text().splitlines()):
+            code = extract_code(row["output"])
+            rate = PASS_RATES[code] if code else None
+            expected = {None: (-1.0,), 1.0: (1.0,), 0.25: (0.0, -0.1), 0.0: (-0.1, -0.2)}[rate]
+            assert row["uid"].startswith("pad") or min(abs(row["score"] - each) for each in expected) < 1e-6
+
+
+def test_the_best_validated_model_is_kept(life):
+    best = json.loads((life["output"] / "best" / "best.json").read_text())
+    assert best["step"] % 3 == 0 and 0.0 <= best["score"] <= 1.0
+    assert (life["output"] / "best" / "model.safetensors").is_file()
+    assert "trained by `cobalt`" in (life["output"] / "model" / "README.md").read_text()
+    assert any((life["output"] / "tensorboard").iterdir())
+
+
+def test_another_recipe_or_model_does_not_go_on_from_there(life, assets, tmp_path):
+    from cobalt.errors import InputError
+
+    given = {"train_file": assets["train"], "val_file": assets["test"], "output": life["output"], "steps": 20}
+    small = ("data.max_prompt_length=32", "data.max_response_length=3")
+    with pytest.raises(InputError, match="made by recipe cobalt, not single_turn_grpo"):
+        train(**given, model=assets["model"], recipe="single_turn_grpo", overrides=small, dry_run=True)
+    with pytest.raises(InputError, match="--resume never"):
+        train(**given, model=assets["model"], resume="never", overrides=small, dry_run=True)
+    reference = Path(__file__).parents[2] / "models" / "tiny-reference"
+    with pytest.raises(InputError, match="checkpoint of another model"):
+        train(**given, model=reference, overrides=small, dry_run=True)
+
+
+@pytest.mark.parametrize("recipe", ["mt_grpo", "verpo"])
+def test_online_dialogues_train(assets, tmp_path, recipe):
+    overrides = (
+        "data.max_prompt_length=32", "data.max_response_length=300", "cobalt.dialogue.max_turn_tokens=3",
+        "cobalt.dialogue.turns=2",
+    )  # fmt: skip
+    files = {"train_file": assets["train"], "val_file": assets["test"], "model": assets["model"]}
+    done = train(
+        **files, output=tmp_path / "out", recipe=recipe, steps=1, overrides=overrides, say=lambda _: None
+    )
+    (metrics,) = done.metrics
+    assert metrics["reward/turns"] == pytest.approx(2.0) and metrics["actor/grad_norm"] > 0
+    assert metrics["training/rollout_probs_diff_max"] < 1e-4  # the mask's tokens are the sampled ones
