@@ -26,6 +26,7 @@ from cobalt.store import encode_row, parse_line
 
 Raw = bytes | Row  # a line that is not parsed yet, or a row of a table
 
+INPUT_HELP = "JSONL or Parquet file, folder, or data set of the hub (owner/name[:split])"
 _BOM = b"\xef\xbb\xbf"
 _SPLIT = re.compile(r"[\w.+/\-\[\]%]+")
 _BATCH_ROWS = 64

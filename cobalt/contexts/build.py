@@ -20,12 +20,12 @@ from cobalt.contexts.tokens import PromptCounter, load_tokenizer
 from cobalt.errors import InputError
 from cobalt.files import StrPath, replacing, writing
 from cobalt.flags import parser, positive_int
-from cobalt.inputs import Input, Raw, open_input
+from cobalt.inputs import INPUT_HELP, Input, Raw, open_input
 from cobalt.progress import Progress
 from cobalt.records import Row
 from cobalt.rejects import Rejects
 from cobalt.store import write_manifest
-from cobalt.tasks.doors import INPUT_HELP, bad_row_flag, cores, shown, tell
+from cobalt.tasks.doors import bad_row_flag, cores, shown, tell
 
 DEFAULT_MODEL = "Qwen/Qwen3-8B"
 DEFAULT_SEED = 42

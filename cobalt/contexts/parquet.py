@@ -18,12 +18,12 @@ from cobalt.contexts.verl_rows import Kind, VerlRows
 from cobalt.errors import InputError
 from cobalt.files import StrPath, replacing
 from cobalt.flags import parser, positive_int
-from cobalt.inputs import Input, RowList, open_input
+from cobalt.inputs import INPUT_HELP, Input, RowList, open_input
 from cobalt.prompts import Prompts, load
 from cobalt.records import Row
 from cobalt.rejects import Rejects, checked
 from cobalt.store import write_manifest
-from cobalt.tasks.doors import INPUT_HELP, bad_row_flag, tell
+from cobalt.tasks.doors import bad_row_flag, tell
 
 FILES = {"train": "train.parquet", "test": "test.parquet"}  # by split, as the trainer's settings name them
 

@@ -1,4 +1,4 @@
-"""From the trainer's Parquet files back to contexts or tasks, for files of ours and of the published scripts."""
+"""From the trainer's Parquet files back to contexts or tasks, of ours and of the published scripts."""
 
 from __future__ import annotations
 

@@ -12,6 +12,7 @@ from cobalt.engines import ENGINES, check, connect
 from cobalt.engines.base import ChatEngine
 from cobalt.errors import InputError
 from cobalt.flags import Parser, parser, positive_int
+from cobalt.inputs import INPUT_HELP
 from cobalt.pipeline import Summary, failures_path
 from cobalt.prompts import load
 from cobalt.rollouts.estimate import Estimate, price_of
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
 
 
 def file_flags(flags: Parser) -> None:
-    flags.add_argument("-i", "--input_file", required=True, help="JSONL file to read")
+    flags.add_argument("-i", "--input_file", required=True, help=INPUT_HELP)
     flags.add_argument("-o", "--output_file", required=True, help="JSONL file to write, or to continue")
 
 

@@ -9,20 +9,21 @@ from itertools import islice
 from pathlib import Path
 
 from cobalt.errors import InputError
+from cobalt.inputs import Input, open_input
 from cobalt.records import Row, row_id
-from cobalt.store import encode_row, file_sha256, read_jsonl
+from cobalt.store import encode_row
 
 Rows = str | os.PathLike[str] | Sequence[Row]
 
 
 class Source:
-    """Rows of a JSONL file (read again on every pass, never held) or of a list.
+    """Rows of a file, folder or data set (`cobalt.inputs`; read on every pass, never held) or of a list.
 
     `check(row, where)` is called for every row when the source is opened. `limit` keeps the first rows
     only. `ids` are in order, as are `sizes`, what `size` says of each row; `sha256` is of the file or of the
-    rows' JSON text. `path` is None for a list. Raises InputError, with file:line, for a file that cannot be
-    read, a broken line, no row at all, an id that is missing or occurs twice (1 and "1" count as the same:
-    files of one stage never mix them), or by `check`.
+    rows' JSON text. `path` is None unless they come from one file. Raises InputError, with file:line, for a
+    file that cannot be read, a broken line, no row at all, an id that is missing or occurs twice (1 and "1"
+    count as the same: files of one stage never mix them), or by `check`.
     """
 
     def __init__(
@@ -34,9 +35,9 @@ class Source:
     ) -> None:
         self._rows = rows
         self._limit = limit
-        self.path = (
-            None if isinstance(rows, Sequence) and not isinstance(rows, str) else Path(os.fspath(rows))
-        )
+        in_memory = isinstance(rows, Sequence) and not isinstance(rows, str)
+        self._input: Input | None = None if in_memory else open_input(os.fspath(rows))  # type: ignore[arg-type]
+        self.path = None if self._input is None else self._input.path
         self.ids: list[str | int] = []
         self.sizes: list[int] = []
         seen: dict[str, tuple[str | int, str]] = {}
@@ -53,18 +54,15 @@ class Source:
             check(row, where)
             self.sizes.append(0 if size is None else size(row))
         if not self.ids:
-            raise InputError(f"{self.path or 'the list of rows'}: there are no rows")
+            name = "the list of rows" if self._input is None else self._input.name
+            raise InputError(f"{name}: there are no rows")
         self.sha256 = self._sha256()
 
     def located(self) -> Iterator[tuple[str, Row]]:
         """(file:line, row) for every row up to the limit."""
-        if self.path is None:
-            pairs: Iterator[tuple[str, Row]] = (
-                (f"row {number}", row) for number, row in enumerate(self._as_list(), start=1)
-            )
-        else:
-            pairs = ((f"{self.path}:{number}", row) for number, row in read_jsonl(self.path))
-        return islice(pairs, self._limit)
+        if self._input is not None:
+            return islice(self._input, self._limit)
+        return islice(((f"row {n}", row) for n, row in enumerate(self._as_list(), start=1)), self._limit)
 
     def __iter__(self) -> Iterator[Row]:
         return (row for _, row in self.located())
@@ -81,8 +79,8 @@ class Source:
         return self._rows
 
     def _sha256(self) -> str:
-        if self.path is not None:
-            return file_sha256(self.path)
+        if self._input is not None:
+            return self._input.sha256
         digest = hashlib.sha256()
         for row in self._as_list():
             digest.update(encode_row(row))

@@ -11,8 +11,6 @@ from cobalt.flags import Parser, positive_int
 from cobalt.progress import Progress, TerminalProgress, make_progress
 from cobalt.rejects import ON_BAD_ROW
 
-INPUT_HELP = "JSONL or Parquet file, folder, or data set of the hub (owner/name[:split])"
-
 
 def bad_row_flag(flags: Parser) -> None:
     flags.add_argument(

@@ -13,13 +13,13 @@ from typing import Any
 from cobalt.errors import InputError
 from cobalt.files import StrPath
 from cobalt.flags import parser, positive_int
-from cobalt.inputs import Input, open_input
+from cobalt.inputs import INPUT_HELP, Input, open_input
 from cobalt.progress import Progress
 from cobalt.prompts import load
 from cobalt.records import Row
 from cobalt.rejects import Rejects, UniqueIds, checked
 from cobalt.store import write_jsonl, write_manifest
-from cobalt.tasks.doors import INPUT_HELP, bad_row_flag, shown, tell
+from cobalt.tasks.doors import bad_row_flag, shown, tell
 from cobalt.tasks.livecodebench import FUNCTIONAL, LcbSettings, convert
 from cobalt.tasks.pickled import MAX_BYTES
 

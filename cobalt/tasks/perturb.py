@@ -15,12 +15,12 @@ from typing import Any
 from cobalt.errors import InputError
 from cobalt.files import StrPath
 from cobalt.flags import parser
-from cobalt.inputs import Input, open_input
+from cobalt.inputs import INPUT_HELP, Input, open_input
 from cobalt.progress import Progress
 from cobalt.records import Row, TestCases, require
 from cobalt.rejects import Rejects, UniqueIds, checked
 from cobalt.store import write_jsonl, write_manifest
-from cobalt.tasks.doors import INPUT_HELP, bad_row_flag, shown, tell
+from cobalt.tasks.doors import bad_row_flag, shown, tell
 
 N_PAIRS = 2
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from contextlib import ExitStack
 
 from cobalt.flags import parser
-from cobalt.inputs import open_input
+from cobalt.inputs import INPUT_HELP, open_input
 from cobalt.prompts import load
 from cobalt.tasks.build_taco import build_taco
-from cobalt.tasks.doors import INPUT_HELP, bad_row_flag, cores, evaluator_flags, shown, tell
+from cobalt.tasks.doors import bad_row_flag, cores, evaluator_flags, shown, tell
 from cobalt.tasks.reference import MAX_SOLUTIONS
 from cobalt.tasks.splits import DEV_SIZE, NUM_PUBLIC
 from cobalt.tasks.taco import FUNCTIONAL
