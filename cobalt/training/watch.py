@@ -18,15 +18,16 @@ if TYPE_CHECKING:
 
 BEST = "best"  # in the output folder: the model of the best validated checkpoint
 _NO_CODE, _FORMAT = "reward/no_code", "reward/format_broken"
-_ENTROPY, _CLIPPED = "actor/entropy", "response_length/clip_ratio"
+_ENTROPY, _LENGTH = "actor/entropy", "response_length/mean"
 _DIFF = "training/rollout_probs_diff_mean"
 
 
 @dataclass
 class Collapse:
-    """The bounds of the section ``cobalt.abort``; null switches one off."""
+    """The bounds of the section ``cobalt.abort``; null switches one off. ``limit``: tokens of a response."""
 
     bounds: Mapping[str, Any]
+    limit: int
     _crossed: dict[str, int] = field(default_factory=dict)
 
     def __call__(self, step: int, data: Mapping[str, float]) -> None:
@@ -38,18 +39,21 @@ class Collapse:
             ("max_no_code", _NO_CODE, True),
             ("max_format_broken", _FORMAT, True),
             ("min_entropy", _ENTROPY, False),
-            ("max_clipped", _CLIPPED, True),
+            ("max_length_share", _LENGTH, True),
             ("max_rollout_probs_diff", _DIFF, True),
         ):
             bound, value = self.bounds.get(name), data.get(metric)
             if bound is None or value is None:
                 continue
+            if name == "max_length_share":
+                value /= self.limit
             bad = value != value or (value > bound if above else value < bound)
             self._crossed[name] = self._crossed.get(name, 0) + 1 if bad else 0
             # a rollout that disagrees with its trainer is a fault at once, not a trend
             if bad and self._crossed[name] >= (1 if name == "max_rollout_probs_diff" else self._patience):
                 raise InfraError(
-                    f"the training collapsed: {metric} is {value:.4g} at step {step}, "
+                    f"the training collapsed: {metric}"
+                    f"{' (of the limit)' if metric == _LENGTH else ''} is {value:.4g} at step {step}, "
                     f"{'above' if above else 'below'} cobalt.abort.{name}={bound} for "
                     f"{self._crossed[name]} step(s); checkpoints before it are kept"
                 )
@@ -89,7 +93,7 @@ class Watch:
     started: float = field(default_factory=time.monotonic)
 
     def __post_init__(self) -> None:
-        self.collapse = Collapse(self.config.cobalt.abort)
+        self.collapse = Collapse(self.config.cobalt.abort, int(self.config.data.max_response_length))
         self._unsaved: list[tuple[int, float]] = []
 
     def __call__(self) -> None:

@@ -9,6 +9,14 @@ export RAY_USAGE_STATS_ENABLED=0 VLLM_NO_USAGE_STATS=1 HF_HUB_OFFLINE=${HF_HUB_O
 # the published deadline for a reward request to be accepted; must be set before Serve starts
 export RAY_SERVE_QUEUE_LENGTH_RESPONSE_DEADLINE_S=${RAY_SERVE_QUEUE_LENGTH_RESPONSE_DEADLINE_S:-10.0}
 
+# Every process of the cluster shows this token. Machines that share the checkout share it; otherwise copy the
+# file, or name one by RAY_AUTH_TOKEN_PATH.
+export RAY_AUTH_MODE=token RAY_AUTH_TOKEN_PATH=${RAY_AUTH_TOKEN_PATH:-$root/outputs/.ray-token}
+if [ ! -s "$RAY_AUTH_TOKEN_PATH" ]; then
+  mkdir -p "$(dirname "$RAY_AUTH_TOKEN_PATH")"
+  (umask 077 && od -An -N32 -tx1 /dev/urandom | tr -d ' \n' >"$RAY_AUTH_TOKEN_PATH")
+fi
+
 die() { printf 'error: %s\n' "$*" >&2; exit 2; }
 
 say() { printf '%s\n' "$*" >&2; }

@@ -18,14 +18,14 @@ from cobalt.training.outcome import TrainResult
 from cobalt.training.watch import Collapse, Watch, best, validation_score
 
 BOUNDS = {
-    "patience": 3, "max_no_code": 0.9, "max_format_broken": 0.95, "min_entropy": 1e-3, "max_clipped": 0.95,
+    "patience": 3, "max_no_code": 0.9, "max_format_broken": 0.95, "min_entropy": 1e-3, "max_length_share": 0.95,
     "max_rollout_probs_diff": 0.5,
 }  # fmt: skip
 
 
 def feed(*steps, **changes):
     """The step and message of the abort, or None."""
-    rule = Collapse(BOUNDS | changes)
+    rule = Collapse(BOUNDS | changes, 100)
     for number, data in enumerate(steps, start=1):
         try:
             rule(number, data)
@@ -40,7 +40,7 @@ def feed(*steps, **changes):
         ("reward/no_code", 0.9, 0.91, "max_no_code"),
         ("reward/format_broken", 0.9, 1.0, "max_format_broken"),
         ("actor/entropy", 0.5, 1e-5, "min_entropy"),
-        ("response_length/clip_ratio", 0.2, 1.0, "max_clipped"),
+        ("response_length/mean", 94.0, 96.0, "max_length_share"),
     ],
 )
 def test_collapse_needs_patience(metric, good, bad, name):
@@ -80,7 +80,7 @@ def config(folder, **model):
                         "device": "cpu"},
             "cobalt": {"abort": BOUNDS, "recipe": "cobalt", "method": "verl", "scale": "tiny",
                        "reward_profile": "plain", "token_counter": "policy", "ptb": {"file": None}},
-            "data": {"seed": 4, "train_files": str(folder / "train.parquet")},
+            "data": {"seed": 4, "max_response_length": 64, "train_files": str(folder / "train.parquet")},
             "actor_rollout_ref": {
                 "model": {"path": str(folder / "base")},
                 "actor": {"fsdp_config": {"model_dtype": "float32"}, "optim": {"lr": 1e-4}},

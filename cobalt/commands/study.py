@@ -1,0 +1,281 @@
+"""`cobalt study`: the arms of the paper on the tiny task family, at equal samples and at equal wall time.
+
+Everything is kept in one folder and done run by run: a run that is finished is not repeated, one that was
+interrupted goes on from its checkpoint.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from cobalt.commands.study_report import report
+from cobalt.errors import InputError
+from cobalt.files import atomic_write
+from cobalt.flags import parser, positive_int
+from cobalt.records import Row
+from cobalt.run.config import load, model_folder
+from cobalt.run.job import Job, complete
+from cobalt.run.meter import Meter
+from cobalt.run.runner import Runner, lines
+from cobalt.run.stages import data_stages
+from cobalt.run.view import View
+from cobalt.store import read_jsonl, write_jsonl
+
+LEARNING_RATES = (1e-4, 4e-4)
+# arm -> (recipe, what its training reads)
+ARMS = {
+    "cobalt": ("cobalt", "contexts"),
+    "single_turn_grpo": ("single_turn_grpo", "tasks"),
+    "mt_grpo": ("mt_grpo", "tasks"),
+    "verpo": ("verpo", "tasks"),
+    "cobalt_ptb": ("cobalt_ptb", "contexts"),
+    "offline_rl": ("offline_rl", "groups"),
+    "rejection_sft": ("rejection_sft", "groups"),
+}
+WALL_ARM = "mt_grpo_equal_wall"
+COLLECTION = ("collect", "repair", "judge", "contexts", "parquet")
+
+
+@dataclass
+class Study:
+    """One study. ``job`` holds data, evaluator and engine settings; ``out`` everything else."""
+
+    job: Job
+    out: Path
+    config: Path
+    steps: int
+    seeds: int
+    say: Callable[[str], None] = print
+
+    # ---- data -------------------------------------------------------------------------------------------
+
+    def data(self, meter: Meter) -> None:
+        """Tasks, trajectories, contexts; the same from perturbed tests; stored groups."""
+        runner = Runner(self.job.out, [], meter, self.job.counters)
+        runner.stages = data_stages(self.job)
+        if not runner.finished():
+            view = self.job.view = View(lines(runner.stages))
+            try:
+                runner.run(view)
+            finally:
+                view.close()
+                self.job.view = None
+        self.collection_s = sum(r["wall_s"] for r in runner.records() if r["name"] in COLLECTION)
+        self._once("ptb/train.parquet", self._perturbed_contexts)
+        self._once("groups.parquet", self._groups)
+        self._once(
+            "heldout_ptb.jsonl", lambda: self._perturb(self._task("heldout"), self.out / "heldout_ptb.jsonl")
+        )
+
+    def _once(self, name: str, make: Callable[[], None]) -> None:
+        if not (self.out / name).exists():
+            self.say(f"making {name}")
+            make()
+
+    def _task(self, split: str) -> Path:
+        return self.job.path("tasks", f"{split}.jsonl")
+
+    def _perturb(self, source: Path, target: Path) -> None:
+        from cobalt.tasks.perturb import run_perturbation
+
+        run_perturbation(source, target)
+
+    def _perturbed_contexts(self) -> None:
+        """Trajectories that were shown perturbed tests, with true rates: selection and reward are honest."""
+        from cobalt.contexts.build import build_contexts
+        from cobalt.contexts.parquet import build_parquet
+
+        folder = self.out / "ptb"
+        folder.mkdir(exist_ok=True)
+        first, shown = folder / "single.jsonl", folder / "trajectories.jsonl"
+        self._perturb(self.job.path("collect", "single.jsonl"), first)
+        self._multi_turn(self.job.model, first, shown, replace(self.job.repair(), tests="perturbed"))
+        hidden = {row["id"]: row["all_pass_rates"] for row in self._judged(shown, folder / "hidden.jsonl")}
+        swapped = folder / "public_as_hidden.jsonl"
+        write_jsonl(swapped, (row | {"hidden_test_cases": row["public_test_cases"]} for row in _rows(shown)))
+        public = {row["id"]: row["all_pass_rates"] for row in self._judged(swapped, folder / "public.jsonl")}
+        true = folder / "judged.jsonl"
+        write_jsonl(true, (
+            row | {
+                "all_pass_rates": hidden[row["id"]],
+                "public_pass_rates": [list(rates) for rates in zip(*public[row["id"]], strict=True)],
+            }
+            for row in _rows(shown)
+        ))  # fmt: skip
+        limit = self.job.config.train.max_prompt_tokens
+        contexts = folder / "contexts.jsonl"
+        build_contexts(true, contexts, model_name=str(self.job.model), max_prompt_tokens=limit)
+        made = folder / "made"
+        build_parquet(contexts, contexts, made, kind="multi_turn")
+        shutil.copy(made / "train.parquet", folder / "train.parquet")
+
+    def _groups(self) -> None:
+        from cobalt.training.stored import main
+
+        source, target = self.job.path("collect", "single.jsonl"), self.out / "groups.parquet"
+        main(["-i", str(source), "-o", str(target), "--prompts", self.job.config.model.prompts])
+
+    # ---- runs -------------------------------------------------------------------------------------------
+
+    def train(self, arm: str, rate: float, seed: int, steps: int | None = None) -> dict[str, Any]:
+        """One training; returns its record (``folder``, ``wall_s``, ``steps``, ...)."""
+        from cobalt.training.launch import train
+
+        recipe, reads = ARMS[arm.removesuffix("_equal_wall")]
+        folder = self.out / "runs" / f"{arm}-lr{rate:g}-seed{seed}"
+        record = folder / "record.json"
+        if record.exists():
+            found: dict[str, Any] = json.loads(record.read_text())
+            return found
+        self.say(f"training {folder.name}")
+        files = {
+            "contexts": self.job.path("parquet"), "tasks": self.job.path("parquet_single"), "groups": None,
+        }[reads]  # fmt: skip
+        before = json.loads((folder / "spent.json").read_text()) if (folder / "spent.json").exists() else 0.0
+        started = time.monotonic()
+        try:
+            done = train(
+                train_file=self.out / "groups.parquet" if files is None else files / "train.parquet",
+                val_file=None if files is None else files / "test.parquet",
+                model=self.job.model, output=folder, profile="cpu", recipe=recipe, steps=steps or self.steps,
+                seed=seed, evaluator="local" if files else None, say=lambda _: None,
+                ptb_file=self.out / "ptb" / "train.parquet" if arm == "cobalt_ptb" else None,
+                overrides=[f"actor_rollout_ref.actor.optim.lr={rate}"],
+            )  # fmt: skip
+        finally:
+            spent = before + time.monotonic() - started
+            folder.mkdir(parents=True, exist_ok=True)
+            atomic_write(folder / "spent.json", json.dumps(spent))
+        step_s = [m["timing_s/step"] for m in done.metrics]
+        made = {
+            "arm": arm, "rate": rate, "seed": seed, "steps": done.steps, "samples": done.samples,
+            "masked": done.masked, "wall_s": spent, "stepping_s": sum(step_s), "model": str(done.model),
+        }  # fmt: skip
+        atomic_write(record, json.dumps(made, indent=2) + "\n")
+        shutil.rmtree(folder / "checkpoints", ignore_errors=True)
+        return made
+
+    def evaluate(self, name: str, model: Path, split: str) -> Path:
+        """Rows of a model on ``dev``, ``heldout`` or ``heldout_ptb`` with verdicts on hidden tests."""
+        target = self.out / "eval" / f"{name}.{split}_eval.jsonl"
+        if target.exists() and (self.out / "eval" / f"{name}.{split}.done").exists():
+            return target
+        target.parent.mkdir(exist_ok=True)
+        self.say(f"evaluating {name} on {split}")
+        ptb = split == "heldout_ptb"
+        settings = replace(self.job.evaluation(), tests="perturbed" if ptb else "public")
+        rows = self.out / "heldout_ptb.jsonl" if ptb else self._task(split)
+        shown = self.out / "eval" / f"{name}.{split}.jsonl"
+        self._multi_turn(model, rows, shown, settings)
+        self._judged(shown, target)
+        (self.out / "eval" / f"{name}.{split}.done").touch()
+        return target
+
+    def _multi_turn(self, model: Path, rows: Path, target: Path, settings: Any) -> None:
+        from cobalt.rollouts.multi_turn import multi_turn
+
+        with self.job.engine(model) as engine:
+            complete(self.job.wait(multi_turn(rows, target, engine, self.job.evaluator, settings)))
+
+    def _judged(self, rows: Path, target: Path) -> Iterator[Row]:
+        from cobalt.analysis.hidden_tests import hidden_tests
+
+        complete(self.job.wait(hidden_tests(rows, target, self.job.evaluator, seed=self.job.seed)).run)
+        return _rows(target)
+
+    def tuned(self, arm: str) -> float:
+        """The rate of the grid with the best Pass@1 at the last turn on development tasks, seed 0."""
+        scores = {}
+        for rate in LEARNING_RATES:
+            made = self.train(arm, rate, 0)
+            rows = self.evaluate(f"{arm}-lr{rate:g}-seed0", Path(made["model"]), "dev")
+            last = [sample[-1] for row in _rows(rows) for sample in row["all_pass_rates"]]
+            scores[rate] = sum(value == 1.0 for value in last) / len(last)
+        chosen = max(scores, key=lambda rate: scores[rate])
+        shown = ", ".join(f"{rate:g}: {100 * score:.1f}" for rate, score in scores.items())
+        self.say(f"{arm}: learning rate {chosen:g} (development Pass@1 {shown})")
+        return chosen
+
+    def run(self, arms: Sequence[str], *, equal_wall: bool) -> dict[str, Any]:
+        """All of it; returns what the report is made of."""
+        results: dict[str, Any] = {"steps": self.steps, "collection_s": self.collection_s, "arms": {}}
+        reference = {
+            split: [str(self.evaluate("reference", self.job.model, split))]
+            for split in ("heldout", "heldout_ptb")
+        }
+        results["arms"]["reference"] = {"files": reference, "runs": []}
+        for arm in arms:
+            results["arms"][arm] = self._arm(arm, self.tuned(arm), None)
+        if equal_wall and {"cobalt", "mt_grpo"} <= set(arms):
+            cobalt, online = (results["arms"][arm] for arm in ("cobalt", "mt_grpo"))
+            step_s = _mean(run["stepping_s"] / run["steps"] for run in online["runs"])
+            budget = self.collection_s + _mean(run["stepping_s"] for run in cobalt["runs"])
+            steps = max(1, round(budget / step_s))
+            self.say(f"equal wall time: {budget:.0f} s of collection and steps are {steps} online steps")
+            results["arms"][WALL_ARM] = self._arm(WALL_ARM, online["rate"], steps)
+        return results
+
+    def _arm(self, arm: str, rate: float, steps: int | None) -> dict[str, Any]:
+        runs = [self.train(arm, rate, seed, steps) for seed in range(self.seeds)]
+        files: dict[str, list[str]] = {"heldout": [], "heldout_ptb": []}
+        for made in runs:
+            name = f"{arm}-lr{rate:g}-seed{made['seed']}"
+            for split, found in files.items():
+                found.append(str(self.evaluate(name, Path(made["model"]), split)))
+        return {"rate": rate, "runs": runs, "files": files}
+
+
+def _rows(path: Path) -> Iterator[Row]:
+    return (row for _, row in read_jsonl(path))
+
+
+def _mean(values: Iterable[float]) -> float:
+    found = list(values)
+    return sum(found) / len(found)
+
+
+@contextmanager
+def opened(config: Path, out: Path) -> Iterator[Job]:
+    """The job of the study's data, in ``out``/data."""
+    loaded = load(config)
+    with Job(loaded, model_folder(loaded, config), out / "data", seed=0, task_seed=0) as job:
+        yield job
+
+
+def main(argv: list[str] | None = None) -> int:
+    """The command line of `scripts/study_tiny.sh`; returns the exit code."""
+    flags = parser("Train and compare the arms on the tiny task family. Run again to continue.")
+    flags.add_argument(
+        "--config", type=Path, default=Path("configs/tiny.yaml"), help="sizes of data and evaluation"
+    )
+    flags.add_argument("--out", type=Path, default=Path("outputs/study_tiny"), help="folder of the study")
+    flags.add_argument("--steps", type=positive_int, default=30, help="training steps of every arm")
+    flags.add_argument("--seeds", type=positive_int, default=3, help="trainings per arm")
+    flags.add_argument("--arms", nargs="+", choices=list(ARMS), default=list(ARMS), help="which arms")
+    flags.add_argument(
+        "--no_equal_wall", action="store_true", help="without the comparison at equal wall time"
+    )
+    args = flags.parse_args(argv)
+    if not args.config.is_file():
+        raise InputError(f"--config {args.config}: no such file")
+    settings = {"steps": args.steps, "seeds": args.seeds}
+    noted = args.out / "study.json"
+    args.out.mkdir(parents=True, exist_ok=True)
+    before = args.out / "settings.json"
+    if before.exists() and json.loads(before.read_text())["steps"] != args.steps:
+        raise InputError(f"{args.out} is a study of another number of steps; choose another --out")
+    atomic_write(before, json.dumps(settings))
+    with Meter() as meter, opened(args.config, args.out) as job:
+        study = Study(job, args.out, args.config, args.steps, args.seeds)
+        study.data(meter)
+        results = study.run(args.arms, equal_wall=not args.no_equal_wall)
+    atomic_write(noted, json.dumps(results, indent=2) + "\n")
+    print(report(results, args.out))
+    return 0

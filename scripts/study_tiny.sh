@@ -1,0 +1,11 @@
+#!/usr/bin/env bash
+# The arms of the paper on the tiny task family: equal samples, equal wall time, learning rates from one grid.
+# Resumable run by run; hours on two cores. Ends with a table and a plot in outputs/study_tiny.
+#
+#   scripts/study_tiny.sh [--steps 30] [--seeds 3] [--arms cobalt mt_grpo ...] [--out FOLDER]
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+python=.venv/bin/python
+[ -x "$python" ] || python=python3
+export OMP_NUM_THREADS=${OMP_NUM_THREADS:-1} HF_HUB_OFFLINE=${HF_HUB_OFFLINE:-1} TOKENIZERS_PARALLELISM=false
+exec "$python" -m cobalt study "$@"
