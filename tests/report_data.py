@@ -1,12 +1,18 @@
 """Evaluated rows with known rates, of the schema that evaluation writes: for tests of report and page."""
 
+import asyncio
+import json
 import random
 from pathlib import Path
 
-from cobalt.prompts import load
+from cobalt.analysis.judge import JudgeSettings, judge_file
+from cobalt.analysis.turn_errors import turn_errors
+from cobalt.analysis.verdicts import LABELS
+from cobalt.engines.base import Completion
+from cobalt.prompts import DEFAULT, load
 from cobalt.records import Row
 from cobalt.report.results import Evaluations, statistics
-from cobalt.store import write_jsonl
+from cobalt.store import manifest_path, write_jsonl, write_manifest
 from cobalt.tasks import tiny
 
 SLOTS = ("constant", "rearrangement", "format")
@@ -108,3 +114,125 @@ Supervised training on made dialogues. After a failing test the next program is
 
 Not to be quoted.
 """
+
+
+class LabelJudge:
+    """A judge whose verdict depends on the task and the vote."""
+
+    name = "label-judge"
+
+    async def chat(self, messages, sampling):
+        label = LABELS[(len(messages[1]["content"]) + sampling.seed % 2) % len(LABELS)]
+        return [Completion(f"Reasons.\nFinal Verdict: {label}", "stop", 100, 10)]
+
+
+def trajectories(
+    path: Path, *, tasks: int, samples: int, turns: int, seed: int = 0, gain: float = 0.08, bent: float = 0.3
+) -> Path:
+    """Evaluated rows of tasks whose first two public tests are swapped, with thinking and verdicts per test.
+
+    A program is right with a chance that grows by `gain` a turn, and passes a swapped test with chance
+    `bent`.
+    """
+    rng = random.Random(f"{path.name} {seed}")
+    rows: list[Row] = []
+    for number in range(tasks):
+        public = {
+            "inputs": [f"{number} {i} in" for i in range(3)],
+            "outputs": [f"{number} {i} out" for i in range(3)],
+        }
+        hidden = {"inputs": [f"{number} h{i}" for i in range(4)], "outputs": [f"out h{i}" for i in range(4)]}
+        pairs = {name: values[:2] for name, values in public.items()}
+        base = 0.05 + 0.5 * random.Random(number).random()
+        table = [[_turn(rng, public, base + gain * t, bent, t) for t in range(turns)] for _ in range(samples)]
+        by_turn = list(zip(*table, strict=True))
+        conversations = []
+        for sample in table:
+            messages: list[Row] = [
+                dict(m) for m in DEFAULT.messages(DEFAULT.wrap(f"Problem {number}: <b>add</b>."))
+            ]
+            for turn in sample:
+                messages.append({"role": "assistant", "content": turn["text"]})
+                messages.append({"role": "user", "content": DEFAULT.feedback_message(turn["said"])})
+            conversations.append(messages)
+        rows.append(
+            {
+                "id": f"task-{number:03}",
+                "difficulty": ("easy", "medium", "hard")[number % 3],
+                "starter_code": "class Solution:" if number % 4 == 0 else "",
+                "question": f"Problem {number}",
+                "public_test_cases": json.dumps(public),
+                "perturbed_public_test_cases": json.dumps(public),
+                "modified_test_cases": json.dumps(pairs),
+                "hidden_test_cases": json.dumps(hidden),
+                "raw_responses": [
+                    [f"step by step</think>{turn['text']}" for turn in turn_] for turn_ in by_turn
+                ],
+                "conversations": conversations,
+                "public_pass_rates": [[sum(turn["passing"]) / 3 for turn in turn_] for turn_ in by_turn],
+                "public_exec_results": [[turn["result"] for turn in turn_] for turn_ in by_turn],
+                "usage": [[{"prompt_tokens": 300, "completion_tokens": 90}] * samples] * turns,
+                "all_pass_rates": [[turn["rate"] for turn in sample] for sample in table],
+                "exec_status": [["ok"] * turns] * samples,
+                "hidden_test_status": [[turn["hidden"] for turn in sample] for sample in table],
+            }
+        )
+    write_jsonl(path, rows)
+    write_manifest(path, settings={"stage": "hidden tests", "model": f"models/{path.stem}"})
+    return path
+
+
+def _turn(rng: random.Random, public: Row, chance: float, bent: float, turn: int) -> Row:
+    right = rng.random() < chance
+    passing = [rng.random() < bent, rng.random() < bent, True]
+    lines = ["import sys", "", "def main():", "    a, b = sys.stdin.readline().split()[:2]"]
+    lines += [f"    total = int(a) + {rng.randrange(3)}", "    print(total)", "", "main()"]
+    said = [
+        f"Input:\n{i}\nProgram's Output:\n<i>7</i>\nExpected Output:\n{o}"
+        for i, o in zip(public["inputs"], public["outputs"], strict=True)
+    ]
+    status = ["passed" if ok else "wrong_answer" for ok in passing]
+    return {
+        "text": f"I looked at turn {turn}.\n```python\n" + "\n".join(lines) + "\n```",
+        "said": next((text for ok, text in zip(passing, said, strict=True) if not ok), None),
+        "passing": passing,
+        "result": {"passing": passing, "feedback": said, "status": "ok",
+                   "per_test": [{"status": s, "cpu_s": 0.0, "wall_s": 0.0, "returncode": 0} for s in status]},
+        "rate": 1.0 if right else rng.choice([0.0, 0.25, 0.75]),
+        "hidden": ["passed"] * 4 if right else ["passed", "wrong_answer", "time_limit", "runtime_error"],
+    }  # fmt: skip
+
+
+def analysed(folder: Path, *, tasks: int = 24, samples: int = 4, turns: int = 4) -> list[str]:
+    """Everything a report can be made from: two runs, turn errors with verdicts, metrics, a funnel."""
+    runs = [
+        trajectories(folder / f"{name}_eval.jsonl", tasks=tasks, samples=samples, turns=turns, gain=gain)
+        for name, gain in (("reference", 0.02), ("cobalt", 0.12))
+    ]
+    more = []
+    for run in runs:
+        errors, judged = (run.with_name(f"{run.stem}_{name}.jsonl") for name in ("errors", "judged"))
+        turn_errors(run, run, errors)
+        asyncio.run(judge_file(errors, judged, LabelJudge(), JudgeSettings(votes=3)))
+        more += [errors, judged]
+    metrics = folder / "cobalt" / "metrics.jsonl"
+    metrics.parent.mkdir()
+    rng = random.Random(0)
+    write_jsonl(
+        metrics,
+        [
+            {
+                "step": s,
+                "reward/acc": s / 80 + rng.random() / 5,
+                "reward/shaped": s / 90,
+                "actor/entropy": 1 / s,
+                "response_length/mean": 90.0,
+                "response_length/clip_ratio": 0.1,
+            }
+            for s in range(1, 41)
+        ],
+    )
+    manifest = json.loads(manifest_path(runs[0]).read_text())
+    manifest["counts"] = {"funnel": {"rows_in": 900, "images": 120, "length": 33, "rows_out": 747}}
+    manifest_path(runs[0]).write_text(json.dumps(manifest))
+    return [str(path) for path in [*runs, *more, metrics]]

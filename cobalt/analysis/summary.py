@@ -13,6 +13,18 @@ from cobalt.analysis.outcomes import FUNCTIONAL, INFRA_ERROR, NO_CODE, STDIN, Ou
 from cobalt.errors import InputError
 from cobalt.stats import Interval, clustered_mean, paired_bootstrap, pass_at_k
 
+# Of LiveCodeBench, TACO and APPS.
+_DIFFICULTIES = (
+    "introductory",
+    "easy",
+    "medium",
+    "interview",
+    "medium_hard",
+    "hard",
+    "competition",
+    "very_hard",
+)
+
 
 def summarize(outcomes: Sequence[Outcomes], *, seed: int = 0) -> dict[str, Any]:
     """All statistics of an evaluation, as plain JSON values.
@@ -60,7 +72,7 @@ def summarize(outcomes: Sequence[Outcomes], *, seed: int = 0) -> dict[str, Any]:
         "transitions": [_transition(outcomes, turn) for turn in range(turns - 1)],
         "no_code": [_mean([float(s == NO_CODE) for s in _statuses(outcomes, turn)]) for turn in range(turns)],
         "public": _public(outcomes, turns, pass_at_1),
-        "by_difficulty": _parts(outcomes, turns, lambda each: each.difficulty),
+        "by_difficulty": _parts(outcomes, turns, lambda each: each.difficulty, _easiest_first(outcomes)),
         "by_subset": _parts(outcomes, turns, lambda each: each.subset, (FUNCTIONAL, STDIN)),
         "by_turn": [_present(outcomes, turn) for turn in range(turns)],
         "infra_errors": sum(each.infra_errors for each in outcomes),
@@ -191,7 +203,7 @@ def _parts(
     """Pass@1 with intervals of the tasks of each label, those in `names` first."""
     found = {label(each) for each in outcomes}
     table: dict[str, Any] = {}
-    for name in [*(name for name in names if name in found), *sorted(found - set(names))]:
+    for name in sorted(found, key=lambda name: (names.index(name) if name in names else len(names), name)):
         part = [each for each in outcomes if label(each) == name]
         means = [mean_by_task(part, turn) for turn in range(turns)]
         table[name] = {
@@ -200,6 +212,13 @@ def _parts(
             "ci95": [_bounds(mean) for mean in means],
         }
     return table
+
+
+def _easiest_first(outcomes: Sequence[Outcomes]) -> list[str]:
+    """The labels of difficulty whose order is known, as they are spelled here."""
+    found = {each.difficulty for each in outcomes}
+    known = [name for name in found if name.lower().replace(" ", "_") in _DIFFICULTIES]
+    return sorted(known, key=lambda name: _DIFFICULTIES.index(name.lower().replace(" ", "_")))
 
 
 def _present(outcomes: Sequence[Outcomes], turn: int) -> dict[str, int]:

@@ -226,6 +226,10 @@ class _Rates:
 
     def table(self) -> dict[str, Any]:
         turns = max(len(each) for each in self.programs)
+        programs, shown = (
+            [[value for turn in task for value in turn] for task in table]
+            for table in (self.programs, self.shown)
+        )
         return {
             "tasks": len(self.ids),
             "turns": [
@@ -239,8 +243,13 @@ class _Rates:
                 }
                 for turn in range(1, turns)
             ],
-            "all_turns": _rate([[v for turn in each for v in turn] for each in self.programs], "")
-            | _rate([[v for turn in each for v in turn] for each in self.shown], "_of_shown"),
+            "all_turns": {
+                "programs": sum(map(len, programs)),
+                "cases": int(sum(map(sum, programs))),
+                **_rate(programs, ""),
+                "shown": sum(map(len, shown)),
+                **_rate(shown, "_of_shown"),
+            },
         }
 
 

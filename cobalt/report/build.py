@@ -218,7 +218,7 @@ def cost(report: Report) -> tables.Table:
         rows.append(_cost_row(f"trajectories of {run['name']}", {}, run["summary"]["tokens"]))
     return tables.Table(
         "cost", "Seconds and tokens",
-        ["", "wall, s", "CPU, s", "GPU, s", "prompt tokens", "completion tokens"], rows,
+        ["what", "wall, s", "CPU, s", "GPU, s", "prompt tokens", "completion tokens"], rows,
         "Empty: not recorded. Tokens of trajectories are those of the rows, whoever paid for them.",
     )  # fmt: skip
 

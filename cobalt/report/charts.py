@@ -115,7 +115,7 @@ def pass_at_k(runs: Sequence[Mapping[str, Any]], colours: Colours) -> Any:
     label_ends(axes, last * 1.12, ending, apart=7.5, colours=colours)
     axes.set_xticks(sorted(ks), [str(k) for k in sorted(ks)])
     axes.minorticks_off()
-    axes.set_ylim(0, 100)
+    axes.set_ylim(0, 103)
     axes.set_xlabel("k, samples that may be tried (dashed: first turn)")
     axes.set_ylabel("Pass@k, %")
     return drawing

@@ -23,12 +23,14 @@ def write(
     curves: Mapping[str, Sequence[Mapping[str, float]]],
     model_card: str | None = None,
     card_link: str | None = None,
+    details: str | None = None,
 ) -> None:
     """Write the page to `path`.
 
     `results` as in `results.json`; `curves`: for `cobalt` and `control` (single-turn training) points with
     `step` and `solved` (share of training programs that pass every test); `model_card`: the reference's
-    README in Markdown, whose section on what it was taught is quoted; `card_link` its address from the page.
+    README in Markdown, whose section on what it was taught is quoted; `card_link` its address from the page;
+    `details` that of the report with all charts, tables and trajectories.
     """
     from jinja2 import Environment, PackageLoader, StrictUndefined
     from markupsafe import Markup
@@ -50,6 +52,7 @@ def write(
         control_name=lambda name: words.control_name(name, results["turns"]),
         taught=Markup(_markdown(taught(model_card))) if model_card else None,
         card_link=card_link,
+        details=details,
         changed=_changed,
     )
     atomic_write(path, page)

@@ -134,7 +134,7 @@ def hacking(runs: Sequence[Mapping[str, Any]]) -> Table:
     rows = []
     for run in runs:
         for row in [*run["errors"]["turns"], run["errors"]["all_turns"] | {"turn": "all"}]:
-            counts = [f"{row[name]:,}" if name in row else "" for name in ("cases", "programs")]
+            counts = [f"{row[name]:,}" for name in ("cases", "programs")]
             rows.append(
                 [run["name"], str(row["turn"]), *counts, _with_error(row["rate"], row["ci95"]),
                  _with_error(row["rate_of_shown"], row["ci95_of_shown"])]

@@ -54,7 +54,8 @@ def finding_stages(job: Job, totals: Callable[[Outcome], dict[str, Any]]) -> lis
     stages.append(
         stage(job, "report", "report", run=lambda: _report(job, totals),
               inputs=[*evaluations, *controls.values(), *(curves[: len(trained)])],
-              outputs=[job.path("results.json"), job.path("report.html")], settings={"seed": job.seed}),
+              outputs=[job.path("results.json"), job.path("report.html"), job.path("report", "index.html")],
+              settings={"seed": job.seed}),
     )  # fmt: skip
     return stages
 
@@ -115,7 +116,7 @@ def _controls(job: Job, heldout: Path) -> Outcome:
 
 
 def _report(job: Job, totals: Callable[[Outcome], dict[str, Any]]) -> Outcome:
-    from cobalt.report import page
+    from cobalt.report import build, page
     from cobalt.report.results import SCHEMA, Evaluations, statistics
 
     controls = control_files(job)
@@ -140,10 +141,13 @@ def _report(job: Job, totals: Callable[[Outcome], dict[str, Any]]) -> Outcome:
     curves = {name: curve(path) for name, path in trainings.items()}
     outcome = Outcome(results["tasks"] * (len(arms) + len(controls)), results["tasks"])
     results |= totals(outcome)
+    # Made by every run of this stage from the other stages' files, so a folder cut short is not kept.
+    build.build([str(job.out)], job.path("report"), seed=job.seed, progress=job.view)
     page.write(
         job.path("report.html"), results, curves=curves,
         model_card=card.read_text(encoding="utf-8") if card.exists() else None,
         card_link=os.path.relpath(card, job.out) if card.exists() else None,
+        details="report/index.html",
     )  # fmt: skip
     atomic_write(job.path("results.json"), json.dumps(results, indent=2) + "\n")
     return outcome

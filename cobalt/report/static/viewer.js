@@ -75,9 +75,9 @@ function prepare() {
   fill("difficulty", names.length > 1 ? names.map(name => [name, name || "none given"]) : []);
   const verdicts = new Set();
   for (const row of index.rows) for (const verdict of Object.values(row.bent)) verdicts.add(verdict ?? "not judged");
-  fill("bent", verdicts.size ? [["any", "yes, any kind"], ...[...verdicts].sort().map(v => [v, v])] : []);
+  fill("bent", verdicts.size ? [["yes", "yes, any kind"], ...[...verdicts].sort().map(v => [v, v])] : []);
   const flags = new Set(index.tasks.flatMap(task => task.flags));
-  fill("flag", flags.size ? [["any", "any flag"], ...[...flags].sort().map(f => [f, f])] : []);
+  fill("flag", flags.size ? [["yes", "any flag"], ...[...flags].sort().map(f => [f, f])] : []);
   for (const id of FILTERS) $(`f-${id}`).addEventListener("input", () => { apply(); remember(); });
   narrow.addEventListener("change", () => chunk && draw());
 }
@@ -87,10 +87,10 @@ function matches(row, f) {
   if (f.run !== "" && row.run !== Number(f.run)) return false;
   if (f.task && !String(task.id).toLowerCase().includes(f.task)) return false;
   if (f.difficulty !== "" && task.difficulty !== f.difficulty) return false;
-  if (f.flag && !(f.flag === "any" ? task.flags.length : task.flags.includes(f.flag))) return false;
+  if (f.flag && !(f.flag === "yes" ? task.flags.length : task.flags.includes(f.flag))) return false;
   if (f.bent) {
     const turns = Object.entries(row.bent).filter(([t]) => at === null || Number(t) === at);
-    if (!turns.some(([, verdict]) => f.bent === "any" || (verdict ?? "not judged") === f.bent)) return false;
+    if (!turns.some(([, verdict]) => f.bent === "yes" || (verdict ?? "not judged") === f.bent)) return false;
   }
   if (f.step === "fixed" || f.step === "broken") {
     if (!(at === null ? row[f.step].length : row[f.step].includes(at))) return false;
@@ -168,8 +168,11 @@ function remember() {
 
 function go(i, t) {
   if (i < 0 || i >= shown.length) return;
-  const row = shown[i];
-  location.hash = address(row, Math.max(0, Math.min(t, row.rates.length - 1)));
+  const row = shown[i], to = address(row, Math.max(0, Math.min(t, row.rates.length - 1)));
+  // At once, not by the event of a changed address: keys may come faster. One step back leads to the list.
+  history[document.body.classList.contains("reading") ? "replaceState" : "pushState"](null, "", to);
+  document.body.classList.add("reading");
+  select(i, t);
 }
 
 function route() {
