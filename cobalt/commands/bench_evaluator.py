@@ -21,9 +21,10 @@ from cobalt.commands import bench_ways
 from cobalt.commands.bench_ways import BATCH, TESTS, Run
 from cobalt.flags import parser, positive_int
 from cobalt.progress import TerminalProgress, make_progress
-from cobalt.sandbox.policy import LEVELS
+from cobalt.sandbox.policy import LEVELS, package_paths
 
 _LONG = {"inputs": ["1 1"] * 4, "outputs": ["1 1\n" * 500_000] * 4}
+_HEAVY_PROGRAM = "import numpy\nprint(int(numpy.sum(list(map(int, input().split())))))\n"
 _LONG_PROGRAM = "print((input() + '\\n') * 500_000)\n"
 
 
@@ -157,6 +158,9 @@ def _open(stack: contextlib.ExitStack, levels: list[str], workers: int, programs
     if levels:
         long = partial(bench_ways.evaluator, program=_LONG_PROGRAM, tests=_LONG)
         ways.append(way(f"{levels[0]}, 2 MB of output", long(levels[0], workers), few, 4))
+    if levels and package_paths(["numpy"]):
+        heavy = partial(bench_ways.evaluator, program=_HEAVY_PROGRAM)
+        ways.append(way(f"{levels[0]}, import numpy", heavy(levels[0], workers), few))
     return ways
 
 

@@ -1,5 +1,8 @@
 """Limits of a test and of a suite, and the levels of isolation."""
 
+import importlib.util
+import os
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 LEVELS = ("namespaces", "landlock", "none")
@@ -12,7 +15,24 @@ ENVIRONMENT = {
     "PYTHONUTF8": "1",
     "PYTHONHASHSEED": "0",
     "PYTHONDONTWRITEBYTECODE": "1",
+    "OPENBLAS_NUM_THREADS": "1",  # numpy: a thread per core would count against the limits of each test
 }
+
+# Programs may import these besides the standard library, where they are installed: judges usually have them.
+PACKAGES = ("numpy",)
+
+
+def package_paths(names: Iterable[str] = PACKAGES) -> list[str]:
+    """Folders of those packages that are installed here, with the folders of libraries they come with.
+
+    Nothing is imported. Packages without a folder of their own (single files) are not supported.
+    """
+    found = []
+    for name in names:
+        spec = importlib.util.find_spec(name)
+        for folder in (spec.submodule_search_locations or ()) if spec else ():
+            found += [path for path in (folder, f"{folder}.libs") if os.path.isdir(path)]
+    return found
 
 
 @dataclass(frozen=True)

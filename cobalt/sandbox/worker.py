@@ -12,7 +12,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from cobalt.sandbox.policy import ENVIRONMENT, Limits
+from cobalt.sandbox.policy import ENVIRONMENT, Limits, package_paths
 
 _ENTRY = str(Path(__file__).parent / "guest" / "__main__.py")
 _START_S = 60.0
@@ -58,7 +58,7 @@ class Worker:
         command = [sys.executable, "-s", "-S", "-P", _ENTRY, str(theirs.fileno()), str(host), level]
         try:
             self._process = subprocess.Popen(
-                [*command, str(stack_bytes)],
+                [*command, str(stack_bytes), json.dumps(package_paths())],
                 env=ENVIRONMENT,
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,

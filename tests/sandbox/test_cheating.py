@@ -4,6 +4,7 @@
 import pytest
 
 from cobalt.evaluator import LocalEvaluator
+from cobalt.sandbox.policy import ENVIRONMENT
 
 SECRET = "the-expected-answer-7319"
 
@@ -180,12 +181,9 @@ sys._getframe(1).f_globals['os']._exit(0)
 def test_no_secret_of_the_host_s_environment(judge, monkeypatch):
     monkeypatch.setenv("API_KEY", "sk-secret")
     code = "import os\nprint(sorted(os.environ))"
-    allowed = str(
-        ["HOME", "LANG", "LC_CTYPE", "PATH", "PYTHONDONTWRITEBYTECODE", "PYTHONHASHSEED", "PYTHONUTF8"]
-    )
     text = judge(code)["feedback"][0]
     assert "API_KEY" not in text
-    assert allowed in text or allowed.replace("'LC_CTYPE', ", "") in text
+    assert any(str(sorted({*ENVIRONMENT, *more})) in text for more in ([], ["LC_CTYPE"]))
 
 
 def test_other_inputs_are_not_in_the_program_s_memory(judge):

@@ -16,8 +16,10 @@ _ALL = (
     | kernel.CLONE_NEWNET
     | kernel.CLONE_NEWUTS
 )
+PACKAGES = "/packages"  # where programs see installed packages
 _STAGE = "/tmp"  # covered by the new root, in our own mount namespace only
 _LOCKED = kernel.MS_NOSUID | kernel.MS_NODEV
+_READ_ONLY = _LOCKED | kernel.MS_RDONLY
 _PROC = _LOCKED | kernel.MS_NOEXEC
 
 
@@ -59,20 +61,22 @@ def become_nobody() -> None:
     # Root in name only: in a user namespace with a single account we are an ordinary user already.
 
 
-def _populate() -> None:
-    """A root file system at `_STAGE` that holds the interpreter's files and four devices, all read-only."""
+def _populate(shown: list[str]) -> None:
+    """A root file system at `_STAGE`, read-only: the interpreter, the packages `shown` and four devices."""
     kernel.mount("none", "/", "", kernel.MS_REC | kernel.MS_PRIVATE)
     paths = readable_paths()
     kernel.mount("tmpfs", _STAGE, "tmpfs", _LOCKED, "size=1m,mode=755")
     os.umask(0o022)
     for folder in ("proc", "tmp", "dev/shm"):
         os.makedirs(f"{_STAGE}/{folder}")
+    for path in shown:
+        _bind(path, True, _READ_ONLY, f"{PACKAGES}/{os.path.basename(path)}")
     for path in paths:
         if os.path.islink(path):
             os.makedirs(os.path.dirname(_STAGE + path), exist_ok=True)
             os.symlink(os.readlink(path), _STAGE + path)
         else:
-            _bind(path, os.path.isdir(path), kernel.MS_NOSUID | kernel.MS_NODEV | kernel.MS_RDONLY)
+            _bind(path, os.path.isdir(path), _READ_ONLY)
     packages = f"{_STAGE}{sysconfig.get_path('stdlib')}/site-packages"
     if os.path.isdir(packages) and os.listdir(packages):
         kernel.mount("tmpfs", packages, "tmpfs", _LOCKED | kernel.MS_RDONLY, "size=4k,mode=755")
@@ -84,8 +88,9 @@ def _populate() -> None:
         os.symlink(f"/proc/self/fd/{number}", f"{_STAGE}/dev/{name}")
 
 
-def _bind(path: str, folder: bool, flags: int) -> None:
-    target = _STAGE + path
+def _bind(path: str, folder: bool, flags: int, place: str | None = None) -> None:
+    """Show the host's `path` in the new root, at `place` or under its own name."""
+    target = _STAGE + (place or path)
     if folder:
         os.makedirs(target, exist_ok=True)
     else:
@@ -101,7 +106,7 @@ def _kept_flags(path: str) -> int:
     return have & (kernel.MS_RDONLY | kernel.MS_NODEV | kernel.MS_NOEXEC)  # ST_* have the same values
 
 
-def enter(parent_fd: int, control_fd: int) -> bool:
+def enter(parent_fd: int, control_fd: int, packages: list[str]) -> bool:
     """Returns in the zygote, which is process 1 of the new namespaces. The caller becomes its waiter.
 
     True if the kernel now refuses further user namespaces to everything inside; where that cannot be
@@ -114,7 +119,7 @@ def enter(parent_fd: int, control_fd: int) -> bool:
     if os.geteuid() == 0:
         with contextlib.suppress(PermissionError):
             kernel.unshare(kernel.CLONE_NEWNS)
-            _populate()  # files of root's are bound while we may still reach them
+            _populate(packages)  # files of root's are bound while we may still reach them
             populated = True
         become_nobody()
     user, group = os.geteuid(), os.getegid()
@@ -127,7 +132,7 @@ def enter(parent_fd: int, control_fd: int) -> bool:
         _wait(child, parent_fd, control_fd)
     kernel.prctl(kernel.PR_SET_PDEATHSIG, signal.SIGKILL)
     if not populated:
-        _populate()
+        _populate(packages)
     # Mounts made before the user namespace are locked; a recursive bind on top of them is ours to pivot to.
     kernel.mount(_STAGE, _STAGE, "", kernel.MS_BIND | kernel.MS_REC)
     os.chdir(_STAGE)

@@ -4,12 +4,14 @@ import _signal
 import _sitebuiltins
 import atexit
 import builtins
+import contextlib
 import gc
 import io
 import json
 import linecache
 import marshal
 import os
+import re
 import resource
 import signal
 import sys
@@ -124,6 +126,17 @@ def compile_to(fd: int, source: bytes, name: str) -> NoReturn:
         while view:
             view = view[os.write(fd, view) :]
     os._exit(status)
+
+
+def import_packages(source: bytes, packages: list[str]) -> None:
+    """Import those packages that a program seems to use, once for all its tests: numpy takes 0.1 s."""
+    for path in packages:
+        package = os.path.basename(path)
+        if package.isidentifier() and re.search(
+            rb"(?m)^\s*(import|from)\s[^#\n]*\b%s\b" % package.encode(), source
+        ):
+            with contextlib.suppress(Exception):  # each test will see the same error by itself
+                __import__(package)
 
 
 def prepare(name: str, fn: str | None) -> ModuleType:

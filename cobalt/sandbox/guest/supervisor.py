@@ -65,6 +65,7 @@ class Supervisor:
         os.close(stderr_fd)
         os.close(code_fd)
         child.remember_source(self._name, self._source)
+        child.import_packages(self._source, self._level.packages)
         self._main = child.prepare(self._name, self._fn)
         gc.freeze()
         while True:

@@ -17,6 +17,8 @@ import signal
 import socket
 import sys
 import traceback
+from importlib.machinery import ModuleSpec
+from importlib.util import spec_from_file_location
 from typing import Any
 
 from cobalt.sandbox.guest import box, kernel, landlock, seccomp, supervisor
@@ -31,21 +33,35 @@ MESSAGE_BYTES = 1 << 16
 class Level:
     """What the processes of this worker need to know about its isolation."""
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, packages: list[str]) -> None:
         self.name = name
+        self.packages = packages  # folders, as the host has them
         self.own_pids = name == "namespaces"
-        self.rules_fd = landlock.ruleset(box.readable_paths()) if name == "landlock" else -1
+        self.rules_fd = landlock.ruleset(box.readable_paths() + packages) if name == "landlock" else -1
         self.pid_namespace = -1  # set inside
         self.test_filter = b""  # set inside
 
 
-def main(control_fd: int, parent_fd: int, level_name: str) -> None:
+class Packages:
+    """Finds installed packages by name, each where it is (or under `root`), and nothing beside them."""
+
+    def __init__(self, folders: dict[str, str], root: str | None) -> None:
+        self._folders = {name: f"{root}/{name}" if root else path for name, path in folders.items()}
+
+    def find_spec(self, name: str, path: object = None, target: object = None) -> ModuleSpec | None:
+        folder = self._folders.get(name) if path is None else None
+        if folder is None:
+            return None
+        return spec_from_file_location(name, f"{folder}/__init__.py", submodule_search_locations=[folder])
+
+
+def main(control_fd: int, parent_fd: int, level_name: str, packages: str) -> None:
     """Serve programs until the host is gone. If set-up fails, the host is told and the worker ends."""
     control = socket.socket(fileno=control_fd)
     try:
         for name in _USUAL.split():
             __import__(name)
-        level = Level(level_name)
+        level = Level(level_name, json.loads(packages))
         facts = _enter(level, control_fd, parent_fd)
     except BaseException as error:
         control.send(json.dumps({"op": "failed", "why": str(error) or type(error).__name__}).encode())
@@ -65,8 +81,10 @@ def _enter(level: Level, control_fd: int, parent_fd: int) -> dict[str, Any]:
     with contextlib.suppress(OSError), open("/proc/self/oom_score_adj", "w") as file:
         file.write("1000")  # if memory runs out on this machine, let it be ours that goes
     filter_tests = level.name == "landlock"
+    root = box.PACKAGES if level.own_pids else None
+    sys.meta_path.append(Packages({os.path.basename(path): path for path in level.packages}, root))
     if level.own_pids:
-        filter_tests = not box.enter(parent_fd, control_fd)
+        filter_tests = not box.enter(parent_fd, control_fd, level.packages)
         level.pid_namespace = os.open("/proc/self/ns/pid", os.O_RDONLY | os.O_CLOEXEC)
     elif level.name == "landlock":
         kernel.prctl(kernel.PR_SET_DUMPABLE, 0)
