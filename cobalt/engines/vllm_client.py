@@ -45,7 +45,10 @@ class VllmEngine(OpenAIEngine):
 
     def __init__(self, base_url: str, model_name: str | None = None, **kw: Any) -> None:
         super().__init__(base_url, model_name or "", **kw)
-        self.name = f"vllm:{self.model_name}"
+        self._rename()
+
+    def _rename(self) -> None:
+        self.name = self._retrier.name = f"vllm:{self.model_name}"
 
     async def check(self) -> None:
         """Find the server. Raises InfraError if nobody answers, InputError for a model it does not serve."""
@@ -68,7 +71,7 @@ class VllmEngine(OpenAIEngine):
             raise InputError(
                 f"--model_name {self.model_name or '(none)'}: {given} serves {', '.join(names[:10])}"
             )
-        self.name = f"vllm:{self.model_name}"
+        self._rename()
 
     async def _served(self) -> list[str] | None:
         try:

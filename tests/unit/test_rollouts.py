@@ -415,3 +415,101 @@ async def test_the_runner_costs_little(tmp_path):
     started = time.process_time()
     summary, _ = await run(tmp_path, [task(i) for i in range(150)], settings)
     assert summary.written == 150 and time.process_time() - started < 10
+
+
+async def stopped_after(tmp_path, calls, settings, rows, **kw):
+    """Run until the engine has been asked `calls` times, then ask for an end; returns the engine."""
+    from cobalt.rollouts import multi_turn as module
+
+    engine = ScriptedEngine(seeded_reply, delay=0.01)
+    works = []
+    make = module._Work.__init__
+
+    def seen(self, *args, **more):
+        make(self, *args, **more)
+        works.append(self)
+
+    module._Work.__init__ = seen
+    async def interrupt():
+        while len(engine.requests) < calls:
+            await asyncio.sleep(0.002)
+        works[0].stop.request()
+
+    try:
+        interrupting = asyncio.create_task(interrupt())
+        with pytest.raises(KeyboardInterrupt, match="run the same command again"):
+            await run(tmp_path, rows, settings, engine, **kw)
+        await interrupting
+    finally:
+        module._Work.__init__ = make
+    return engine
+
+
+async def test_a_stop_drains_turns_not_rows_and_the_next_run_pays_for_the_rest_only(tmp_path):
+    rows = [task(i) for i in range(6)]
+    settings = MultiTurnSettings(prompts=TINY, turns=5, n=3, first_turn=True)
+    _, whole = await run(tmp_path, rows, settings, name="whole.jsonl")
+    engine = await stopped_after(tmp_path, 20, settings, rows, concurrency=4)
+    asked = len(engine.requests)
+    assert asked <= 20 + 4  # what was in flight, and no further turn
+    assert (tmp_path / "out.jsonl.journal").exists()
+    rest = ScriptedEngine(seeded_reply)
+    summary, made = await run(tmp_path, rows, settings, rest)
+    assert made == whole and summary.exit_code == 0
+    assert asked + len(rest.requests) == 6 * (1 + 3 * 4) and not (tmp_path / "out.jsonl.journal").exists()
+
+
+async def test_an_empty_output_with_a_journal_is_begun_all_the_same(tmp_path):
+    rows = [task(i) for i in range(3)]
+    settings = MultiTurnSettings(prompts=TINY, turns=9, n=2, first_turn=True)
+    await stopped_after(tmp_path, 5, settings, rows, concurrency=2)
+    assert (tmp_path / "out.jsonl").read_bytes() == b""
+    with pytest.raises(SettingsChanged, match=r"temperature: 0.6 -> 0.7"):
+        await run(tmp_path, rows, MultiTurnSettings(
+            prompts=TINY, turns=9, n=2, first_turn=True, temperature=0.7
+        ))  # fmt: skip
+
+
+class PricedEngine(ScriptedEngine):
+    """Every completion costs a cent."""
+
+    separate = True
+
+    async def chat(self, messages, sampling):
+        made = await super().chat(messages, sampling)
+        return [Completion(c.text, c.finish_reason, 1, 1, cost=0.01) for c in made]
+
+
+async def test_max_cost_ends_the_run_before_it_is_exceeded_and_counts_over_runs(tmp_path):
+    from cobalt.rollouts.settings import Limits
+    from cobalt.rollouts.work import BudgetReached
+
+    rows = [task(i) for i in range(10)]
+    paid = 0
+    for limit, most in ((0.12, 12), (0.2, 20)):
+        engine = PricedEngine(seeded_reply, delay=0.001)
+        with pytest.raises(BudgetReached, match="--max_cost"):
+            await run(tmp_path, rows, TWO_TURNS, engine, limits=Limits(8, max_cost=limit, first_cost=0.01))
+        paid += len(engine.requests)
+        assert most - 1 <= paid <= most
+    engine = PricedEngine(seeded_reply)
+    summary, made = await run(tmp_path, rows, TWO_TURNS, engine, limits=Limits(8, max_cost=9.0))
+    assert summary.exit_code == 0 and len(made) == 10 and paid + len(engine.requests) == 40
+    tokens = json.loads((tmp_path / "out.jsonl.manifest.json").read_text())["tokens"]
+    assert tokens["programs"] == 40 and tokens["cost_usd"] == pytest.approx(0.4)
+
+
+async def test_one_failing_trajectory_does_not_cost_the_others(tmp_path):
+    """Sample 1 fails for good at its second turn; the next run samples only that."""
+
+    def reply(messages, sampling, index):
+        bad = len(messages) == 4 and sampling.session == "[0, 1]"
+        return InfraError("the engine stumbled") if bad else seeded_reply(messages, sampling, index)
+
+    settings = MultiTurnSettings(prompts=TINY, turns=3, n=3, first_turn=True)
+    _, whole = await run(tmp_path, [task(0)], settings, name="whole.jsonl")
+    summary, made = await run(tmp_path, [task(0)], settings, reply, retries=0)
+    assert (summary.failed, made) == (1, [])
+    engine = ScriptedEngine(seeded_reply)
+    summary, made = await run(tmp_path, [task(0)], settings, engine)
+    assert made == whole and len(engine.requests) == 2  # its second and third turn

@@ -1,0 +1,194 @@
+"""The real vLLM door: `serve run vllm_engine_actor:app`, its routes, its handle and a runner on top.
+
+Runs where vLLM is installed (`make test-vllm`: the CPU build in an environment of its own).
+"""
+
+import asyncio
+import json
+import os
+import shutil
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+import urllib.error
+import urllib.request
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("vllm", reason="vLLM is not installed here; make test-vllm")
+
+from cobalt.engines import check, connect
+from cobalt.engines.base import Sampling
+
+pytestmark = pytest.mark.slow
+ROOT = Path(__file__).resolve().parents[2]
+MAX_LEN = 256
+MESSAGES = [{"role": "system", "content": "Write a Python program."}, {"role": "user", "content": "add 3"}]
+
+
+def free_port():
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+def get(url):
+    with urllib.request.urlopen(url, timeout=10) as response:
+        return json.load(response)
+
+
+def post(url, body):
+    request = urllib.request.Request(url, json.dumps(body).encode(), {"Content-Type": "application/json"})
+    try:
+        with urllib.request.urlopen(request, timeout=120) as response:
+            return response.status, json.load(response)
+    except urllib.error.HTTPError as error:
+        return error.code, json.load(error)
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory):
+    """The reference model's tokenizer on random weights: its own heads are too narrow for vLLM on a CPU."""
+    from transformers import AutoTokenizer, Qwen3Config, Qwen3ForCausalLM
+
+    folder = tmp_path_factory.mktemp("model")
+    tokenizer = AutoTokenizer.from_pretrained(ROOT / "models/tiny-reference")
+    tokenizer.save_pretrained(folder)
+    Qwen3ForCausalLM(
+        Qwen3Config(
+            vocab_size=len(tokenizer), hidden_size=64, intermediate_size=128, num_hidden_layers=2,
+            num_attention_heads=2, num_key_value_heads=1, head_dim=32, max_position_embeddings=512,
+            eos_token_id=tokenizer.eos_token_id, pad_token_id=tokenizer.pad_token_id,
+        )
+    ).save_pretrained(folder)  # fmt: skip
+    return folder
+
+
+@pytest.fixture(scope="module")
+def served(model):
+    """(URL of the application, address of the cluster); one replica on a cluster of its own."""
+    folder = tempfile.mkdtemp(prefix="v", dir="/tmp")  # socket paths must be short
+    address, port = f"127.0.0.1:{free_port()}", free_port()
+    env = os.environ | {
+        "RAY_TMPDIR": folder, "TMPDIR": folder, "RAY_USAGE_STATS_ENABLED": "0", "VLLM_NO_USAGE_STATS": "1",
+        "VLLM_CPU_KVCACHE_SPACE": "1", "HF_HUB_OFFLINE": "1", "PYTHONPATH": str(ROOT),
+    }  # fmt: skip
+    scripts = Path(sys.executable).parent
+    log = open(Path(folder) / "log", "w")  # noqa: SIM115 - both processes write to it
+    config = Path(folder) / "serve.yaml"
+    arguments = {"model": str(model), "served_model_name": "tiny", "max_model_len": MAX_LEN,
+                 "dtype": "float32", "enforce_eager": True}  # fmt: skip
+    config.write_text(json.dumps({
+        "http_options": {"host": "127.0.0.1", "port": port},
+        "applications": [{"name": "vllm_actor", "route_prefix": "/vllm_actor",
+                          "import_path": "vllm_engine_actor:app", "args": arguments}],
+    }))  # fmt: skip
+    started = []
+    try:
+        head = [str(scripts / "ray"), "start", "--head", f"--port={address.rpartition(':')[2]}",
+                "--num-cpus=2", "--include-dashboard=false", f"--temp-dir={folder}", "--block"]  # fmt: skip
+        started.append(subprocess.Popen(head, env=env, stdout=log, stderr=log, start_new_session=True))
+        for _ in range(60):
+            with socket.socket() as probe:
+                if probe.connect_ex(("127.0.0.1", int(address.rpartition(":")[2]))) == 0:
+                    break
+            time.sleep(1)
+        serve = [str(scripts / "serve"), "run", str(config)]
+        more = env | {"RAY_ADDRESS": address}
+        started.append(
+            subprocess.Popen(serve, cwd=ROOT, env=more, stdout=log, stderr=log, start_new_session=True)
+        )
+        url = f"http://127.0.0.1:{port}/vllm_actor"
+        for _ in range(400):
+            try:
+                get(f"{url}/v1/models")
+                break
+            except (OSError, ValueError):
+                assert started[-1].poll() is None, (Path(folder) / "log").read_text()[-3000:]
+                time.sleep(1)
+        yield url, address
+    finally:
+        for process in reversed(started):
+            process.terminate()
+            try:
+                process.wait(60)
+            except subprocess.TimeoutExpired:
+                process.kill()
+        log.close()
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def test_the_openai_route(served):
+    url, _ = served
+    assert get(f"{url}/v1/models")["data"][0]["id"] == "tiny" and get(url)["status"] == "ok"
+    body = {"model": "tiny", "messages": MESSAGES, "max_tokens": 12, "seed": 5, "n": 2, "logprobs": True}
+    status, answer = post(f"{url}/v1/chat/completions", body)
+    assert status == 200 and [choice["index"] for choice in answer["choices"]] == [0, 1]
+    first = answer["choices"][0]
+    assert len(first["token_ids"]) == len(first["logprobs"]["content"]) <= 12
+    assert post(f"{url}/v1/chat/completions", body)[1]["choices"] == answer["choices"]
+    alone = post(f"{url}/v1/chat/completions", body | {"n": 1})[1]["choices"]
+    assert alone == answer["choices"][:1]
+    long = [{"role": "user", "content": "add 3 " * MAX_LEN}]
+    status, answer = post(f"{url}/v1/chat/completions", body | {"messages": long})
+    assert status == 400 and answer["error"]["code"] == "context_length_exceeded"
+    assert post(f"{url}/v1/chat/completions", {"model": "other", "messages": MESSAGES})[0] == 404
+    assert post(f"{url}/v1/chat/completions", {"model": "tiny"})[0] == 422
+
+
+def test_the_engine_over_http_and_by_handle(served, monkeypatch):
+    url, address = served
+    seeded = Sampling(temperature=1.0, max_tokens=16, n=3, seed=9, session="a")
+
+    async def answers(engine):
+        await check(engine)
+        made = await engine.chat(MESSAGES, seeded)
+        third = await engine.chat(MESSAGES, Sampling(temperature=1.0, max_tokens=16, seed=9, index=2))
+        over = await engine.chat([{"role": "user", "content": "add 3 " * MAX_LEN}], Sampling(seed=1))
+        many = await asyncio.gather(
+            *(engine.chat(MESSAGES, Sampling(max_tokens=32, seed=i)) for i in range(24))
+        )
+        await engine.aclose()
+        assert third[0].text == made[2].text and over[0].finish_reason == "context_overflow"
+        assert all(1 <= each[0].completion_tokens <= 32 for each in many)
+        return [(c.text, c.finish_reason, c.prompt_tokens, c.completion_tokens) for c in made]
+
+    http = asyncio.run(answers(connect("vllm", "tiny", url)))
+    assert http == asyncio.run(answers(connect("vllm", None, url.removesuffix("/vllm_actor"))))
+    assert http == asyncio.run(answers(connect("openai", "tiny", f"{url}/v1")))
+    monkeypatch.setenv("RAY_ADDRESS", address)
+    import ray
+    from ray import serve
+
+    engine = connect("vllm", None)
+    try:
+        assert type(engine).__name__ == "ServeEngine" and http == asyncio.run(answers(engine))
+        handle = serve.get_app_handle("vllm_actor")
+        published = handle.remote(MESSAGES, temperature=0.6, top_p=0.95, max_new_tokens=8, n=2).result()
+        assert set(published) == {"prompts", "responses"} and len(published["responses"]) == 2
+        assert len(published["prompts"]) == 1 and "add 3" in published["prompts"][0]
+        batch = handle.remote([MESSAGES] * 3, max_new_tokens=8, is_batch=True).result()
+        assert len(batch["responses"]) == len(batch["prompts"]) == 3
+    finally:
+        ray.shutdown()
+
+
+def test_a_runner_on_top(served, tmp_path):
+    url, _ = served
+    tests = json.dumps({"inputs": ["1 2\n"], "outputs": ["3\n"]})
+    task = {"id": 0, "instruction": "add 3", "test_cases": tests, "public_test_cases": tests}
+    (tmp_path / "tasks.jsonl").write_text(json.dumps(task) + "\n")
+    done = subprocess.run(
+        [
+            sys.executable, "run_multi_turn_vllm.py", "-i", tmp_path / "tasks.jsonl",
+            "-o", tmp_path / "out.jsonl", "--base_url", url, "--first_turn", "--turns", "2", "-n", "2",
+            "--max_tokens", "16", "--prompts", "tiny", "--evaluator", "local", "--workers", "1",
+        ],
+        cwd=ROOT, env=os.environ | {"PYTHONPATH": str(ROOT)}, capture_output=True, text=True, timeout=300,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    row = json.loads((tmp_path / "out.jsonl").read_text())
+    assert [len(c) for c in row["conversations"]] == [6, 6] and row["usage"][1][0]["completion_tokens"] <= 16
