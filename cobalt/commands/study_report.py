@@ -77,7 +77,7 @@ def report(results: Mapping[str, Any], out: Path) -> str:
         ])  # fmt: skip
     table = "".join("| " + " | ".join(line) + " |\n" for line in lines)
     text = (
-        "# The arms on the tiny family\n\nPoints of Pass@1 on held-out tasks with 95 % intervals by task, seeds "
+        "# The arms on the tiny family\n\nPoints of Pass@1 on held-out tasks, 95 % intervals by task, seeds "
         "pooled; `training s` is wall time per training, collection included for the arms that need "
         f"contexts ({results['collection_s']:.0f} s).\n\n{table}"
     )

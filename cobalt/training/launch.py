@@ -110,9 +110,7 @@ def _config(
             raise InputError(f"--resume never: {checkpoints} has a checkpoint; choose another --output")
     elif resume != "auto":
         if outcome.step_of(Path(resume)) is None:
-            raise InputError(
-                f"--resume must be auto, never or a folder global_step_N with 'actor', not {resume}"
-            )
+            raise InputError(f"--resume {resume}: not auto, never or a folder global_step_N with 'actor'")
         resumed = {
             "trainer.resume_mode": "resume_path",
             "trainer.resume_from_path": str(Path(resume).resolve()),

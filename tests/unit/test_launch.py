@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 from pathlib import Path
 
@@ -50,6 +51,62 @@ def test_flags_and_overrides_may_be_mixed(monkeypatch, capsys):
     assert given["overrides"] == ["trainer.nnodes=2", "data.seed=3", "+data.extra=1"]
     assert (given["steps"], given["train_file"], given["profile"]) == (7, "a", "gpu")
     assert "everything is in place" in capsys.readouterr().out
+
+
+def test_stopped_and_finished_runs_both_end_with_0(monkeypatch, capsys):
+    result = TrainResult(output=Path("out"), plan={"steps": 9}, steps=4, stopped=True)
+    given = {}
+
+    def train(**arguments):
+        given.update(arguments)
+        os.kill(os.getpid(), signal.SIGTERM)
+        assert arguments["stop"]()
+        return result
+
+    monkeypatch.setattr(launch, "train", train)
+    before = signal.getsignal(signal.SIGTERM)
+    arguments = ["--train_file", "a", "--model", "m", "-o", "out", "--recipe", "offline_rl", "--wandb"]
+    assert launch.main(arguments) == 0
+    assert "stopped after step 4 of 9; the same command goes on" in capsys.readouterr().out
+    assert signal.getsignal(signal.SIGTERM) is before
+    assert given["overrides"] == ["trainer.logger=[console,file,tensorboard,wandb]"]
+    assert given["val_file"] is None and given["recipe"] == "offline_rl"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--recipe", "ppo"], "'ppo' is unknown; there are: cobalt, cobalt_ptb"),
+        (["--resume", "elsewhere"], "--resume elsewhere: not auto, never or a folder global_step_N"),
+        (
+            ["--recipe", "cobalt_ptb", "--val_file", "b"],
+            "--ptb_file (contexts from perturbed tests) is required",
+        ),
+        (["--ptb_file", "c", "--val_file", "b"], "belongs to recipe cobalt_ptb only"),
+        ([], "--val_file is missing, which recipe cobalt needs"),
+        (["--recipe", "offline_rl"], "cannot be read as Parquet"),
+    ],
+)
+def test_mistakes_are_told_before_anything_starts(tmp_path, arguments, message, capsys):
+    (tmp_path / "config.json").write_text("{}")
+    given = [
+        "--train_file",
+        "none",
+        "--model",
+        str(tmp_path),
+        "-o",
+        str(tmp_path / "out"),
+        "--profile",
+        "cpu",
+    ]
+    try:
+        launch.main([*given, *arguments])
+        said = ""
+    except InputError as error:
+        said = str(error)
+    except SystemExit:
+        said = capsys.readouterr().err
+    assert message in said and not (tmp_path / "out").exists()
 
 
 def test_an_unknown_override_is_the_users_mistake(tmp_path):

@@ -98,6 +98,48 @@ def test_a_fault_is_retried_then_masked(fault):
         score(Scripted(fault, fault), validation=True)
 
 
+def test_an_evaluator_that_is_away_is_waited_for(monkeypatch):
+    now = [0.0]
+
+    async def pass_time(seconds):
+        now[0] += seconds
+
+    monkeypatch.setattr(scoring.asyncio, "sleep", pass_time)
+    monkeypatch.setattr(scoring.time, "monotonic", lambda: now[0])
+
+    def ask(*answers, wait_s):
+        async def run():
+            scorer = Scorer(Scripted(*answers), profile=PLAIN, count_tokens=len, retries=1, wait_s=wait_s)
+            return await scorer.score(ANSWER, TESTS)
+
+        return asyncio.run(run())
+
+    away = [InfraError("gone")] * 12
+    healed = ask(*away, verdict(True, True, True, True), wait_s=60.0)
+    assert (healed.reward, healed.masked, healed.info["infra_errors"]) == (1.0, False, 12.0)
+    lost = ask(*[InfraError("gone")] * 50, wait_s=30.0)
+    assert lost.masked and 30.0 <= now[0] < 100.0
+    broken = [verdict(status="infra_error")] * 2  # it answers: this program is at fault, others are not
+    assert ask(*broken, wait_s=1000.0).masked
+
+
+def test_the_outcome_of_every_test_is_kept_for_dense_rewards():
+    assert score(Scripted(verdict(True, False, True, True))).passing == (True, False, True, True)
+    assert score(Scripted(verdict(False, status="no_code")), "no program").passing == (False,) * 4
+    assert score(Scripted(InfraError("gone"), InfraError("gone"))).passing == ()
+
+
+def test_exposed_time_runs_from_the_last_request_to_the_last_verdict():
+    infos = [score(Scripted(verdict(True, True, True, True))).info | extra for extra in (
+        {"from_unix_s": 10.0, "until_unix_s": 14.0, "evaluator_s": 4.0},
+        {"from_unix_s": 11.0, "until_unix_s": 12.5, "evaluator_s": 1.5},
+    )]  # fmt: skip
+    metrics = batch_metrics(infos)
+    assert metrics["timing_s/reward_exposed"] == pytest.approx(3.0)
+    assert metrics["reward/evaluator_s_max"] == 4.0 and metrics["reward/evaluator_s"] == pytest.approx(2.75)
+    assert not any("unix" in name for name in metrics)
+
+
 def test_a_wrong_request_and_a_bug_are_not_faults_of_the_evaluator():
     for error in (BadRequest("tests"), RuntimeError("bug")):
         with pytest.raises(type(error)):
