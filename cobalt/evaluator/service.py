@@ -55,6 +55,7 @@ class Settings(BaseModel):
     stop_on_first_failure: bool = False
     cpu_s: float = Field(default=Limits.cpu_s, gt=0, description="CPU seconds of a test")
     suite_s: float = Field(default=Limits.suite_s, gt=0, description="CPU seconds of all tests of a program")
+    exit_and_quit: bool = Field(default=True, description="False: they fail, as in the published code")
     memory_mb: int = Field(default=Limits.memory_bytes >> 20, ge=128, description="memory of a test, MiB")
     max_ongoing_requests: int = Field(default=256, ge=1, description="requests a replica accepts at once")
     max_queued_requests: int = Field(default=4096, ge=-1, description="more waiting requests are refused")
@@ -74,7 +75,12 @@ class Settings(BaseModel):
         return Rule(self.compare, self.stop_on_first_failure)
 
     def limits(self) -> Limits:
-        return Limits(cpu_s=self.cpu_s, suite_s=self.suite_s, memory_bytes=self.memory_mb << 20)
+        return Limits(
+            cpu_s=self.cpu_s,
+            suite_s=self.suite_s,
+            memory_bytes=self.memory_mb << 20,
+            exit_and_quit=self.exit_and_quit,
+        )
 
     @property
     def one_per_node(self) -> bool:

@@ -52,6 +52,7 @@ class Limits:
     source_bytes: int = 16 << 20
     processes: int = 64  # threads included
     files: int = 128
+    exit_and_quit: bool = True  # False: they are None, as in the published code, and calling them fails
 
     def __post_init__(self) -> None:
         for name in ("cpu_s", "wall_limit_s", "suite_s"):

@@ -211,7 +211,7 @@ class _Files:
 
 
 def _guest_limits(limits: Limits) -> dict[str, Any]:
-    names = ("cpu_s", "memory_bytes", "tmp_bytes", "processes", "files")
+    names = ("cpu_s", "memory_bytes", "tmp_bytes", "processes", "files", "exit_and_quit")
     return {name: getattr(limits, name) for name in names} | {"wall_s": limits.wall_limit_s}
 
 

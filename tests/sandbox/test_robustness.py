@@ -150,3 +150,12 @@ def test_hash_order_is_the_same_every_time(box):
 def test_random_numbers_differ_between_tests(box):
     first, second = box.runs("import random\nprint(random.random())", ["", ""])
     assert first.stdout != second.stdout
+
+
+def test_exit_and_quit_work_unless_the_published_guard_is_asked_for(box):
+    for word in ("exit", "quit"):
+        code = f"print(1)\n{word}()\nprint(2)"
+        assert box.run(code).stdout == b"1\n"
+        guarded = box.run(code, limits=Limits(exit_and_quit=False))
+        assert guarded.returncode == 1
+        assert b"TypeError: 'NoneType' object is not callable" in guarded.stderr

@@ -139,11 +139,12 @@ def import_packages(source: bytes, packages: list[str]) -> None:
                 __import__(package)
 
 
-def prepare(name: str, fn: str | None) -> ModuleType:
+def prepare(name: str, fn: str | None, *, exit_and_quit: bool) -> ModuleType:
     """What every test of a program begins with, made once: the main module, empty, and a script's names."""
     sys.argv = [name]
-    builtins.exit = _sitebuiltins.Quitter("exit", "Ctrl-D (i.e. EOF)")
-    builtins.quit = _sitebuiltins.Quitter("quit", "Ctrl-D (i.e. EOF)")
+    for word in ("exit", "quit"):
+        quitter = _sitebuiltins.Quitter(word, "Ctrl-D (i.e. EOF)") if exit_and_quit else None
+        setattr(builtins, word, quitter)
     main = ModuleType("__main__" if fn is None else "solution")
     main.__dict__.update(__file__=name, __builtins__=builtins, __annotations__={})
     return main

@@ -66,7 +66,7 @@ class Supervisor:
         os.close(code_fd)
         child.remember_source(self._name, self._source)
         child.import_packages(self._source, self._level.packages)
-        self._main = child.prepare(self._name, self._fn)
+        self._main = child.prepare(self._name, self._fn, exit_and_quit=self._limits["exit_and_quit"])
         gc.freeze()
         while True:
             data, descriptors, _, _ = socket.recv_fds(self._control, 1 << 16, 4)
