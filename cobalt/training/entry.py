@@ -24,9 +24,10 @@ from typing import Any
 from cobalt.errors import CobaltError, InputError
 from cobalt.files import atomic_write
 from cobalt.training import outcome
-from cobalt.training.prepare import check_devices, check_parts, prepare
+from cobalt.training.prepare import check_parts, missing_devices, prepare
 from cobalt.training.private import plain_task_runner
 
+NOT_HERE = "not on this machine:"  # opens the note of a dry run that could not go on
 FAILURE, COUNTERS, PLAN = "failure.json", "evaluator.json", "plan.json"
 _PR_SET_PDEATHSIG = 1
 _FORWARDED = (
@@ -63,10 +64,12 @@ def run(path: Path, check_only: bool) -> None:
     from omegaconf import OmegaConf
 
     config = OmegaConf.load(path)
-    check_devices(config)
+    lacking = missing_devices(config)
+    if lacking and not check_only:
+        raise InputError(lacking)
     if config.cobalt.method == "offline":
         plan, notes = prepare(config)
-        _planned(config, path, plan, notes)
+        _planned(config, path, plan, [*notes, *([f"{NOT_HERE} {lacking}"] if lacking else [])])
         if not check_only and plan.first_step <= plan.steps:
             from cobalt.training.offline import run as train_offline
 
@@ -87,7 +90,7 @@ def run(path: Path, check_only: bool) -> None:
         gc.enable()
     check_parts(config)
     _say("checked")
-    _planned(config, path, plan, notes)
+    _planned(config, path, plan, [*notes, *([f"{NOT_HERE} {lacking}"] if lacking else [])])
     if check_only or plan.first_step > plan.steps:
         return
     try:

@@ -314,7 +314,8 @@ def main(argv: list[str] | None = None) -> int:
     with _termination() as stop:
         result = train(progress=None if args["dry_run"] else make_progress(), stop=stop, **args)
     if args["dry_run"]:
-        print("dry run: everything is in place")
+        elsewhere = any(note.startswith(entry.NOT_HERE) for note in result.notes)
+        print(f"dry run: everything {'but the devices ' if elsewhere else ''}is in place")
     elif result.stopped:
         print(f"stopped after step {result.steps} of {result.plan['steps']}; the same command goes on")
     else:

@@ -123,20 +123,21 @@ def resumed_step(config: Any) -> int:
     return done
 
 
-def check_devices(config: Any) -> None:
-    """Raises InputError if there are fewer GPUs than the configuration asks for."""
+def missing_devices(config: Any) -> str | None:
+    """What is wrong if there are fewer GPUs here than the configuration asks for, else None."""
     wanted = int(config.trainer.n_gpus_per_node), int(config.trainer.nnodes)
-    if config.trainer.device == "cpu":
-        return
+    if config.trainer.device == "cpu" or "RAY_ADDRESS" in os.environ:
+        return None
     import torch
 
     found = torch.cuda.device_count()
-    if "RAY_ADDRESS" not in os.environ and (found < wanted[0] or wanted[1] > 1):
-        raise InputError(
-            f"trainer.n_gpus_per_node={wanted[0]}, trainer.nnodes={wanted[1]}, but this machine has {found} "
-            "GPUs and RAY_ADDRESS names no cluster: ask for fewer (GPUS=..., NODES=1), start a cluster "
-            "(scripts/cluster), or use --profile cpu"
-        )
+    if found >= wanted[0] and wanted[1] == 1:
+        return None
+    return (
+        f"trainer.n_gpus_per_node={wanted[0]}, trainer.nnodes={wanted[1]}, but this machine has {found} "
+        "GPUs and RAY_ADDRESS names no cluster: ask for fewer (GPUS=..., NODES=1), start a cluster "
+        "(scripts/cluster), or use --profile cpu"
+    )
 
 
 def _canary(settings: Any) -> str:
