@@ -57,6 +57,12 @@ class DialogueLoop(AgentLoopBase):
             dialogue.add_response(ids, logprobs, text)
             versions.append(dict(output.extra_fields or {}))
             await self.judge.after_turn(dialogue, row)
+        if not dialogue.response_ids:  # scored, but there is no token to train and none to hold the reward
+            dialogue.response_ids, dialogue.mask, dialogue.logprobs = (
+                [self.tokenizer.eos_token_id],
+                [0],
+                [0.0],
+            )
         score = self.judge.total(dialogue, validation=is_validation(row["extra_info"]))
         extra: dict[str, Any] = {
             **versions[-1],

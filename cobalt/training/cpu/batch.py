@@ -13,7 +13,7 @@ import asyncio
 import threading
 import time
 from concurrent.futures import Future
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -217,8 +217,10 @@ class BatchManager:
         timing: dict[str, float],
     ) -> None:
         keys, fields, tags = [], [], []
-        for place, made in enumerate(samples):
-            row = rows[place // n]
+        for place, sample in enumerate(samples):
+            row, made = rows[place // n], sample
+            if not made.response:  # scored, but there is no token to train and none to hold the reward
+                made = replace(made, response=[self.tokenizer.eos_token_id], mask=[0], logprobs=[0.0])
             extra = {
                 "global_steps": policy_step,
                 "turn_scores": [],
