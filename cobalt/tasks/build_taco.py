@@ -6,7 +6,6 @@ import asyncio
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from cobalt.errors import InfraError, InputError
 from cobalt.files import StrPath, replacing
@@ -17,7 +16,7 @@ from cobalt.records import Row
 from cobalt.rejects import Rejects, UniqueIds, checked
 from cobalt.store import encode_row, read_jsonl, write_jsonl
 from cobalt.tasks.overlap import Overlap
-from cobalt.tasks.reference import ReferenceCheck
+from cobalt.tasks.reference import Judge, ReferenceCheck
 from cobalt.tasks.splits import choose_dev, divide_tests, statement_key
 from cobalt.tasks.taco import TacoTask, filter_row
 from cobalt.tasks.taco_files import (
@@ -30,16 +29,13 @@ from cobalt.tasks.taco_files import (
     write_manifests,
 )
 
-if TYPE_CHECKING:
-    from cobalt.evaluator.base import Evaluator
-
 
 def build_taco(
     source: Input | StrPath,
     output: StrPath,
     settings: TacoSettings | None = None,
     *,
-    evaluator: Evaluator | None = None,
+    evaluator: Judge | None = None,
     problems: Input | None = None,
     on_bad_row: str = "fail",
     concurrency: int = 8,
@@ -138,7 +134,7 @@ class _Build:
                 yield row, found
 
     async def verify(
-        self, output: Path, evaluator: Evaluator, concurrency: int, progress: Progress | None
+        self, output: Path, evaluator: Judge, concurrency: int, progress: Progress | None
     ) -> None:
         """Verdicts on all tasks, those of an earlier run included."""
         check = ReferenceCheck(evaluator, self._settings.seed, self._settings.max_solutions)

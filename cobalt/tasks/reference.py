@@ -4,16 +4,26 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 from cobalt.errors import InfraError
-from cobalt.records import Row, TestCases
+from cobalt.evaluator.rule import Rule
+from cobalt.records import ExecutionResult, Row, TestCases
 from cobalt.tasks.taco import TacoTask, split_harness
 
-if TYPE_CHECKING:
-    from cobalt.evaluator.base import Evaluator
-
 MAX_SOLUTIONS = 16
+_UNTIL_WRONG = Rule(stop_on_first_failure=True)
+
+
+class Judge(Protocol):
+    """An evaluator whose rule can be given with each request, as those of `cobalt.evaluator.connect`."""
+
+    name: str
+    isolation: str
+
+    async def aevaluate(
+        self, code: str | None, test_cases: Any, *, rule: Rule | None = None
+    ) -> ExecutionResult: ...
 
 
 class ReferenceCheck:
@@ -25,7 +35,7 @@ class ReferenceCheck:
     of the flattened input.
     """
 
-    def __init__(self, evaluator: Evaluator, seed: int, limit: int = MAX_SOLUTIONS) -> None:
+    def __init__(self, evaluator: Judge, seed: int, limit: int = MAX_SOLUTIONS) -> None:
         self._evaluator = evaluator
         self._seed = seed
         self._limit = limit
@@ -41,7 +51,7 @@ class ReferenceCheck:
         for tried, index in enumerate(order, start=1):
             found["tried"] = tried
             for way, code, tests in attempts(task, task.solutions[index]):
-                result = await self._evaluator.aevaluate(code, tests)
+                result = await self._evaluator.aevaluate(code, tests, rule=_UNTIL_WRONG)
                 if result["status"] == "infra_error":
                     raise InfraError(f"task {task.task_id!r}: {result['feedback'][0]}")
                 if all(result["passing"]):

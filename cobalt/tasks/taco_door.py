@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from contextlib import ExitStack
+from typing import cast
 
 from cobalt.flags import parser
 from cobalt.inputs import INPUT_HELP, open_input
 from cobalt.prompts import load
 from cobalt.tasks.build_taco import build_taco
 from cobalt.tasks.doors import bad_row_flag, cores, evaluator_flags, shown, tell
-from cobalt.tasks.reference import MAX_SOLUTIONS
+from cobalt.tasks.reference import MAX_SOLUTIONS, Judge
 from cobalt.tasks.splits import DEV_SIZE, NUM_PUBLIC
 from cobalt.tasks.taco import FUNCTIONAL
 from cobalt.tasks.taco_files import SPLITS, TacoSettings, overlap_path, split_path
@@ -57,11 +58,12 @@ def main(argv: list[str] | None = None) -> int:
     source = open_input(args.input_file)
     problems = None if args.decontaminate is None else open_input(args.decontaminate)
     with ExitStack() as stack:
-        evaluator = None
+        evaluator: Judge | None = None
         if settings.max_solutions:
             from cobalt.evaluator import connect
 
-            evaluator = stack.enter_context(connect(args.evaluator, workers=args.workers))
+            found = stack.enter_context(connect(args.evaluator, workers=args.workers))
+            evaluator = cast(Judge, found)  # those of connect take a rule
         progress = stack.enter_context(shown())
         summary = build_taco(
             source, args.output_file, settings, evaluator=evaluator, problems=problems,

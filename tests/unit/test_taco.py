@@ -130,7 +130,8 @@ class Judge:
         self.right, self.status = right, status
         self.seen: list[tuple[str, Any]] = []
 
-    async def aevaluate(self, code: str, cases: Any) -> Any:
+    async def aevaluate(self, code: str, cases: Any, *, rule: Any) -> Any:
+        assert rule.stop_on_first_failure
         self.seen.append((code, cases.fn_name))
         passed = code in self.right
         return {"passing": [True, passed], "status": self.status, "feedback": ["", ""]}

@@ -1,0 +1,97 @@
+"""The data doors as processes, and a small input for each."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+sys.path.append(str(Path(__file__).parents[1] / "unit"))
+sys.path.append(str(Path(__file__).parents[1] / "golden"))
+from data_rows import lcb, many_taco, task, write
+from golden_contexts import expected, row
+from test_codenet import programs, tree
+
+PREPROC = Path(__file__).parents[2] / "preproc"
+GOLDEN = json.loads((Path(__file__).parents[1] / "golden" / "contexts.json").read_text())["tasks"]
+
+
+@dataclass(frozen=True)
+class Door:
+    """A script with its arguments and the data files it makes."""
+
+    script: str
+    arguments: list[str]
+    outputs: tuple[str, ...]
+
+    def start(self, folder: Path, *more: str) -> subprocess.Popen[str]:
+        command = [sys.executable, str(PREPROC / self.script), *self.arguments, *more]
+        return subprocess.Popen(
+            command, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        )
+
+    def run(self, folder: Path, *more: str) -> str:
+        """Run to the end; what it printed. Fails the test for another exit code than 0."""
+        process = self.start(folder, *more)
+        printed, errors = process.communicate(timeout=300)
+        assert process.returncode == 0, errors
+        return printed
+
+    def content(self, folder: Path) -> dict[str, bytes]:
+        """The data files, by name."""
+        return {name: (folder / name).read_bytes() for name in self.outputs}
+
+
+def make_model(folder: Path) -> None:
+    """A tokenizer of one token per word with a chat template."""
+    from tokenizers import Tokenizer
+    from tokenizers.models import WordLevel
+    from tokenizers.pre_tokenizers import WhitespaceSplit
+    from transformers import PreTrainedTokenizerFast
+
+    words = Tokenizer(WordLevel({"[UNK]": 0, "word": 1}, unk_token="[UNK]"))
+    words.pre_tokenizer = WhitespaceSplit()
+    tokenizer = PreTrainedTokenizerFast(tokenizer_object=words, unk_token="[UNK]", pad_token="[UNK]")
+    tokenizer.chat_template = (
+        "{% for message in messages %}{{ message['content'] }} {% endfor %}"
+        "{% if add_generation_prompt %}now it is yours{% endif %}"
+    )
+    tokenizer.save_pretrained(folder)
+
+
+def trajectories(count: int) -> list[dict[str, object]]:
+    """Evaluated trajectories: the golden tasks, again and again under other ids."""
+    return [row(GOLDEN[n % len(GOLDEN)] | {"id": f"task {n}"}) for n in range(count)]
+
+
+def prepare(name: str, folder: Path, size: int) -> Door:
+    """Write the input of a door and return it; ``size`` is the number of rows."""
+    if name == "taco":
+        write(folder / "taco.jsonl", many_taco(size))
+        return Door(
+            "preproc_taco.py",
+            ["-i", "taco.jsonl", "--dev_size", "5", "--evaluator", "local", "--workers", "1"],
+            tuple(f"data/taco_verified_filtered{part}.jsonl" for part in ("", "_train", "_dev")),
+        )
+    if name == "lcb":
+        write(folder / "test6.jsonl", [lcb(f"q{n}", n % 3 == 0) for n in range(size)])
+        return Door("preproc_lcb_test6.py", [], ("data/lcb_v6.jsonl",))
+    if name == "perturbation":
+        write(folder / "tasks.jsonl", [task(n) for n in range(size)])
+        return Door("run_perturbation.py", ["-i", "tasks.jsonl", "-o", "ptb.jsonl"], ("ptb.jsonl",))
+    if name == "contexts":
+        make_model(folder / "model")
+        write(folder / "judged.jsonl", trajectories(size))
+        arguments = ["-i", "judged.jsonl", "-o", "contexts.jsonl", "--model_name", "model"]
+        return Door("process_multi_turn_taco.py", arguments, ("contexts.jsonl",))
+    if name == "parquet":
+        contexts = expected("train")
+        write(folder / "contexts.jsonl", [contexts[n % len(contexts)] for n in range(size)])
+        data = ["--train_data_file", "contexts.jsonl", "--val_data_file", "contexts.jsonl"]
+        files = ("out/train.parquet", "out/test.parquet")
+        return Door("verl_preproc_multi_turn.py", ["--local_dir", "out", *data], files)
+    assert name == "codenet"
+    tree(folder / "net", {f"p{n:05d}": programs(6, 6) for n in range(size)})
+    return Door("preproc_codenet.py", ["-i", "net", "-o", "groups.parquet"], ("groups.parquet",))

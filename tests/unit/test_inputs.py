@@ -1,0 +1,148 @@
+"""Rows by name: JSON lines, compressed or not, Parquet, folders, and what is none of these."""
+
+from __future__ import annotations
+
+import datetime
+import gzip
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from cobalt.errors import InputError
+from cobalt.inputs import RowList, open_input
+from cobalt.rejects import Rejects, UniqueIds, checked
+from cobalt.rollouts.source import Source
+
+sys.path.append(str(Path(__file__).parent))
+from data_rows import read, write
+
+ROWS = [{"id": i, "text": f"row {i} é"} for i in range(5)]
+
+
+def test_json_lines(tmp_path: Path) -> None:
+    path = write(tmp_path / "x.jsonl", [ROWS[0], "", ROWS[1]])
+    source = open_input(path)
+    assert list(source) == [(f"{path}:1", ROWS[0]), (f"{path}:3", ROWS[1])]
+    assert list(source) == list(open_input(f"{path}:train"))  # again, and with the only split there is
+    assert source.path == path and len(source.sha256) == 64
+    path.write_bytes(b"\xef\xbb\xbf" + path.read_bytes())
+    assert len(list(open_input(path))) == 2
+    packed = tmp_path / "x.jsonl.gz"
+    packed.write_bytes(gzip.compress(path.read_bytes()))
+    assert [row for _, row in open_input(packed)] == ROWS[:2]
+    packed.write_bytes(packed.read_bytes()[:-10])
+    with pytest.raises(InputError, match=r"cannot read .*x\.jsonl\.gz"):
+        list(open_input(packed))
+
+
+def test_names_with_colons(tmp_path: Path) -> None:
+    path = write(tmp_path / "a:b.jsonl", ROWS)
+    assert len(list(open_input(path))) == 5
+
+
+def test_parquet(tmp_path: Path) -> None:
+    day = datetime.datetime(2025, 1, 18, 18, 30)
+    path = tmp_path / "x.parquet"
+    pq.write_table(pa.Table.from_pylist([row | {"day": day, "none": None} for row in ROWS]), path)
+    assert list(open_input(path)) == [
+        (f"{path}: row {i + 1}", row | {"day": "2025-01-18T18:30:00"}) for i, row in enumerate(ROWS)
+    ]
+    path.write_bytes(path.read_bytes()[:-20])
+    with pytest.raises(InputError, match="not a Parquet file that can be read"):
+        list(open_input(path))
+
+
+def test_folders(tmp_path: Path) -> None:
+    write(tmp_path / "set" / "train.jsonl", ROWS)
+    write(tmp_path / "set" / "validation.jsonl", ROWS[:2])
+    folder = tmp_path / "set"
+    assert [row for _, row in open_input(folder)] == ROWS
+    validation = open_input(f"{folder}:validation")
+    assert [where for where, _ in validation] == [
+        f"{folder}/validation.jsonl:1",
+        f"{folder}/validation.jsonl:2",
+    ]
+    with pytest.raises(InputError, match=r"has no split 'test': .*\(train, validation\)"):
+        open_input(f"{folder}:test")
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(InputError, match="no data set found"):
+        open_input(tmp_path / "empty")
+    (tmp_path / "csv").mkdir()
+    (tmp_path / "csv" / "train.csv").write_text("a,b\n1,2\n")
+    with pytest.raises(InputError, match=r"train\.csv: JSON lines"):
+        open_input(tmp_path / "csv")
+
+
+def test_saved_data_sets(tmp_path: Path) -> None:
+    from datasets import Dataset, DatasetDict
+
+    saved = Dataset.from_list([*ROWS, {"id": 9}])
+    saved.save_to_disk(tmp_path / "one")
+    source = open_input(tmp_path / "one")
+    assert [row for _, row in source] == [*ROWS, {"id": 9}]
+    assert source.path is None and source.sha256 == open_input(tmp_path / "one").sha256
+    DatasetDict(train=saved, dev=saved.select([0])).save_to_disk(tmp_path / "two")
+    assert [row for _, row in open_input(f"{tmp_path}/two:dev")] == ROWS[:1]
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("none.jsonl", "there is no such file or folder"),
+        ("none.jsonl:train", "there is no such file or folder"),
+        ("folder/none.jsonl", "there is no such file or folder"),
+        ("a b/c", "there is no such file or folder"),
+    ],
+)
+def test_names_of_nothing(name: str, message: str) -> None:
+    with pytest.raises(InputError, match=f"cannot read .*{message}"):
+        open_input(name)
+
+
+def test_files_of_another_kind(tmp_path: Path) -> None:
+    path = tmp_path / "x.json"
+    path.write_text("[{}]")
+    with pytest.raises(InputError, match="one JSON array"):
+        list(open_input(path))
+    with pytest.raises(InputError, match="is a file and has no split 'dev'"):
+        open_input(f"{path}:dev")
+
+
+def test_rejects(tmp_path: Path) -> None:
+    out = tmp_path / "out.jsonl"
+    long = '{"id": 7, "text": "' + "x" * 5000
+    path = write(tmp_path / "x.jsonl", [ROWS[0], long, ROWS[1], ROWS[0], {"id": True}])
+
+    def convert(ids: UniqueIds) -> Any:
+        return lambda row, where: ids(row, where)
+
+    rejects = Rejects(out, "skip")
+    for _ in range(2):  # a second pass gives the same rows
+        good = [key for _, key in checked(open_input(path), rejects, convert(UniqueIds()))]
+        assert good == [0, 1]
+    rejects.close()
+    rows = read(rejects.path)
+    assert [row["where"].rpartition(":")[2] for row in rows] == ["2", "4", "5"]
+    assert [row.get("id") for row in rows] == [None, 0, None]
+    assert len(rows[0]["text"]) == 2000 and f"before: {path}:1" in rows[1]["error"]
+    with pytest.raises(InputError, match=r"x\.jsonl:2: not a JSON object.*--on_bad_row skip"):
+        list(checked(open_input(path), Rejects(out), convert(UniqueIds())))
+    Rejects(out).close()
+    assert not rejects.path.exists()
+    with pytest.raises(InputError, match="--on_bad_row must be one of"):
+        Rejects(out, "ignore")
+
+
+def test_the_inference_doors_read_them_too(tmp_path: Path) -> None:
+    path = tmp_path / "x.parquet"
+    pq.write_table(pa.Table.from_pylist(ROWS), path)
+    source = Source(str(path), lambda row, where: None)
+    assert source.ids == list(range(5)) and source.path == path
+    assert [where for where, _ in source.located()][1] == f"{path}: row 2"
+    assert json.loads(json.dumps(list(source))) == ROWS
+    assert [row for _, row in RowList("x", ROWS)] == ROWS
