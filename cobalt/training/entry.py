@@ -81,9 +81,9 @@ def run(path: Path, check_only: bool) -> None:
     imports = threading.Thread(target=_import_verl, name="import-verl")
     imports.start()
     try:
+        plan, notes = prepare(config)
         if private and not check_only:
             _start_private_ray(config)
-        plan, notes = prepare(config)
     finally:
         imports.join()
         gc.freeze()

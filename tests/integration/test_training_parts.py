@@ -164,3 +164,94 @@ def test_another_verl_is_noticed(monkeypatch):
 
     with pytest.raises(ImportError, match=r"PPOTrainer\._compute_advantage is not as it is in verl 0\.9\.1"):
         private.check_trainer(Renamed)
+
+
+@pytest.fixture(scope="module")
+def batch_path():
+    """The batch path with the tiny reference and the real evaluator, without Ray or a trainer."""
+    import asyncio
+    import threading
+    from pathlib import Path
+    from types import SimpleNamespace
+
+    from transformers import AutoModelForCausalLM, AutoTokenizer
+
+    from cobalt.engines.sampler import BatchSampler
+    from cobalt.evaluator import LocalEvaluator
+    from cobalt.rewards.cobalt import PLAIN
+    from cobalt.training.cpu.batch import BatchManager
+    from cobalt.training.dialogue import DialogueSettings, Judge
+    from cobalt.training.scoring import Scorer
+
+    folder = Path(__file__).parents[2] / "models" / "tiny-reference"
+    manager = BatchManager.__new__(BatchManager)
+    config = compose("verpo", "cpu", "tiny", {})
+    manager.rollout, manager.seed = SimpleNamespace(prompt_length=128, response_length=320), 5
+    manager.tokenizer = AutoTokenizer.from_pretrained(folder)
+    model = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32)
+    manager.sampler = BatchSampler(model, manager.tokenizer, 448)
+    manager.dialogue, manager.loop = DialogueSettings.read(config), asyncio.new_event_loop()
+    threading.Thread(target=manager.loop.run_forever, daemon=True).start()
+    with LocalEvaluator(2) as evaluator:
+        scorer = Scorer(evaluator, profile=PLAIN, count_tokens=len)
+        manager.judge = Judge(scorer, manager.tokenizer, manager.dialogue)
+        yield manager
+    manager.loop.call_soon_threadsafe(manager.loop.stop)
+
+
+def dialogue_rows(count):
+    from cobalt.prompts import TINY
+    from cobalt.tasks import tiny
+
+    tasks = tiny.draw_tasks("train", count, seed=1)
+    return [
+        {
+            "raw_prompt": TINY.messages(task["instruction"]),
+            "public_test_cases": task["public_test_cases"],
+            "reward_model": {"ground_truth": task["test_cases"]},
+            "extra_info": {"split": "train"},
+        }
+        for task in tasks
+    ]
+
+
+def test_dialogues_of_the_batch_path_are_masked_judged_and_reproducible(batch_path):
+    from cobalt.training.cpu.batch import Sampling
+
+    rows, how = dialogue_rows(3), Sampling(2, 1.0, 1.0, 7, False)
+    samples, waiting_s = batch_path._dialogues(rows, how)
+    again, _ = batch_path._dialogues(rows, how)
+    alone, _ = batch_path._dialogues(rows[:1], how)
+    assert len(samples) == 6 and waiting_s >= 0
+    assert [sample.response for sample in again] == [sample.response for sample in samples]
+    assert [sample.response for sample in alone] == [sample.response for sample in samples[:2]]
+    eos = batch_path.tokenizer.eos_token_id
+    for sample in samples:
+        assert len(sample.response) == len(sample.mask) == len(sample.logprobs) <= 320
+        assert sample.turns == len(sample.judged) == 3
+        begin = 0
+        for turn in sample.judged:
+            block = range(begin, turn["end"])
+            own = [i for i in block if sample.mask[i]]
+            assert own == list(range(own[0], turn["end"])) and 0 < len(own) <= 64  # one run, at the end
+            assert sample.response[turn["end"] - 1] == eos or len(own) == 64
+            begin = turn["end"]
+        assert begin == len(sample.response)
+        assert all(sample.logprobs[i] == 0.0 for i, flag in enumerate(sample.mask) if not flag)
+        assert all(sample.logprobs[i] < 0.0 for i, flag in enumerate(sample.mask) if flag)
+        last = sample.judged[-1]["passing"]
+        assert len(last) > 3 and (sample.score.reward == 1.0) == all(last)
+
+
+def test_the_trainers_log_probabilities_of_a_dialogue_are_the_samplers(batch_path):
+    """What the loss will see on the masked tokens is what was sampled, feedback between the turns and all."""
+    from cobalt.training.cpu.batch import Sampling
+
+    (sample, *_), _ = batch_path._dialogues(dialogue_rows(1), Sampling(1, 1.0, 1.0, 1, False))
+    with torch.no_grad():
+        logits = batch_path.sampler.model(torch.tensor([sample.prompt + sample.response])).logits[0]
+    found = torch.log_softmax(logits[len(sample.prompt) - 1 : -1], -1)
+    for place, (token, flag, logprob) in enumerate(
+        zip(sample.response, sample.mask, sample.logprobs, strict=True)
+    ):
+        assert not flag or float(found[place, token]) == pytest.approx(logprob, abs=1e-3)

@@ -135,42 +135,53 @@ class BatchManager:
         return samples, time.monotonic() - done
 
     def _dialogues(self, rows: list[dict[str, Any]], how: Sampling) -> tuple[list[Sample], float]:
-        """``how.n`` dialogues on each prompt, turn by turn, and the seconds spent on verdicts only."""
+        """``how.n`` dialogues on each prompt, turn by turn, and the seconds spent on verdicts only.
+
+        In two halves: while one is judged, the other is sampled.
+        """
         ids = self._encode(rows)
         dialogues = [Dialogue(ids[place // how.n]) for place in range(len(rows) * how.n)]
-        waiting_s = 0.0
+        middle, waiting_s = len(rows) // 2 * how.n, 0.0
+        halves = [range(middle), range(middle, len(dialogues))]
+        verdicts: list[list[Future[None]]] = [[], []]
         for turn in range(self.dialogue.turns):
-            live = [place for place, dialogue in enumerate(dialogues) if not dialogue.complete]
-            if not live:
-                break
-            verdicts: list[Future[None]] = []
-
-            def finished(
-                number: int, sampled: SampledRow, live: list[int] = live, verdicts: Any = verdicts
-            ) -> None:
-                dialogue, row = dialogues[live[number]], rows[live[number] // how.n]
-                room = dialogue.room(self.dialogue)
-                kept = sampled.token_ids[:room]
-                text = self.tokenizer.decode(kept, skip_special_tokens=True)
-                dialogue.add_response(kept, sampled.logprobs[:room], text)
-                verdicts.append(
-                    asyncio.run_coroutine_threadsafe(self.judge.after_turn(dialogue, row), self.loop)
-                )
-
-            self.sampler.generate(
-                [dialogues[place].context for place in live],
-                [derive(self.seed, how.kind, how.step, *divmod(place, how.n), turn) for place in live],
-                temperature=how.temperature,
-                top_p=how.top_p,
-                max_tokens=max(dialogues[place].room(self.dialogue) for place in live),
-                stop_ids={self.tokenizer.eos_token_id},
-                on_row=finished,
-            )
-            done = time.monotonic()
-            for verdict in verdicts:
-                verdict.result()
-            waiting_s += time.monotonic() - done
+            for half, pending in zip(halves, verdicts, strict=True):
+                waiting_s += _wait(pending)
+                live = [place for place in half if not dialogues[place].complete]
+                if live:
+                    self._turn(rows, dialogues, live, pending, how, turn)
+        waiting_s += sum(map(_wait, verdicts))
         return [self._sample(dialogue, how) for dialogue in dialogues], waiting_s
+
+    def _turn(
+        self,
+        rows: list[dict[str, Any]],
+        dialogues: list[Dialogue],
+        live: list[int],
+        verdicts: list[Future[None]],
+        how: Sampling,
+        turn: int,
+    ) -> None:
+        """Sample the next response of the dialogues at ``live``; their verdicts join ``verdicts``."""
+
+        def finished(number: int, sampled: SampledRow) -> None:
+            dialogue, row = dialogues[live[number]], rows[live[number] // how.n]
+            room = dialogue.room(self.dialogue)
+            kept = sampled.token_ids[:room]
+            text = self.tokenizer.decode(kept, skip_special_tokens=True)
+            dialogue.add_response(kept, sampled.logprobs[:room], text)
+            work = self.judge.after_turn(dialogue, row)
+            verdicts.append(asyncio.run_coroutine_threadsafe(work, self.loop))
+
+        self.sampler.generate(
+            [dialogues[place].context for place in live],
+            [derive(self.seed, how.kind, how.step, *divmod(place, how.n), turn) for place in live],
+            temperature=how.temperature,
+            top_p=how.top_p,
+            max_tokens=max(dialogues[place].room(self.dialogue) for place in live),
+            stop_ids={self.tokenizer.eos_token_id},
+            on_row=finished,
+        )
 
     def _sample(self, dialogue: Dialogue, how: Sampling) -> Sample:
         score = self.judge.total(dialogue, validation=how.validate)
@@ -261,6 +272,14 @@ class BatchManager:
         )
         finished = [{"status": "finished"}] * len(rows)
         tq.kv_batch_put(keys=[row["uid"] for row in rows], tags=finished, partition_id=partition)
+
+
+def _wait(verdicts: list[Future[None]]) -> float:
+    """Wait for verdicts and empty the list; returns the seconds it took. An error among them is raised."""
+    started = time.monotonic()
+    while verdicts:
+        verdicts.pop(0).result()
+    return time.monotonic() - started
 
 
 def unstack(batch: Any) -> list[dict[str, Any]]:
