@@ -90,7 +90,7 @@ def test_a_killed_check_continues_where_it_was(tmp_path: Path) -> None:
     assert process.returncode == 2 and "max_solutions: 16 -> 1" in errors
 
 
-@pytest.mark.slow
+@pytest.mark.full
 def test_children_end_with_a_killed_parent(tmp_path: Path) -> None:
     import psutil
 
