@@ -1,0 +1,21 @@
+# CPU image: everything `make demo` and the evaluator service need.
+#   docker build -t cobalt .
+#   docker run --rm -it --shm-size=1g -v "$PWD/outputs:/cobalt/outputs" cobalt make demo
+# Docker's default profile forbids user namespaces, so programs run at the isolation level `landlock`;
+# docs/execution.md says how to allow `namespaces`.
+FROM python:3.11-slim-bookworm
+
+RUN apt-get update \
+    && apt-get install -y --no-install-recommends make git \
+    && rm -rf /var/lib/apt/lists/* \
+    && useradd --create-home cobalt \
+    && mkdir /cobalt \
+    && chown cobalt /cobalt
+
+USER cobalt
+WORKDIR /cobalt
+COPY --chown=cobalt . .
+ARG TORCH_INDEX=https://download.pytorch.org/whl/cpu
+RUN make setup TORCH_INDEX="$TORCH_INDEX"
+ENV PATH="/cobalt/.venv/bin:$PATH"
+CMD ["make", "help"]
