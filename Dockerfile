@@ -15,7 +15,8 @@ RUN apt-get update \
 USER cobalt
 WORKDIR /cobalt
 COPY --chown=cobalt . .
-ARG TORCH_INDEX=https://download.pytorch.org/whl/cpu
+# On x86 pass the index of the CPU builds of torch, or CUDA comes along: --build-arg TORCH_INDEX=...
+ARG TORCH_INDEX=""
 RUN make setup TORCH_INDEX="$TORCH_INDEX"
 ENV PATH="/cobalt/.venv/bin:$PATH"
 CMD ["make", "help"]
