@@ -73,7 +73,8 @@ def served(model):
     folder = tempfile.mkdtemp(prefix="v", dir="/tmp")  # socket paths must be short
     address, port = f"127.0.0.1:{free_port()}", free_port()
     env = os.environ | {
-        "RAY_TMPDIR": folder, "TMPDIR": folder, "RAY_USAGE_STATS_ENABLED": "0", "VLLM_NO_USAGE_STATS": "1",
+        "RAY_TMPDIR": folder, "TMPDIR": folder, "RAY_USAGE_STATS_ENABLED": "0",
+        "RAY_AUTH_MODE": "disabled", "VLLM_NO_USAGE_STATS": "1",
         "VLLM_CPU_KVCACHE_SPACE": "1", "HF_HUB_OFFLINE": "1", "PYTHONPATH": str(ROOT),
     }  # fmt: skip
     scripts = Path(sys.executable).parent
@@ -160,6 +161,7 @@ def test_the_engine_over_http_and_by_handle(served, monkeypatch):
     assert http == asyncio.run(answers(connect("vllm", None, url.removesuffix("/vllm_actor"))))
     assert http == asyncio.run(answers(connect("openai", "tiny", f"{url}/v1")))
     monkeypatch.setenv("RAY_ADDRESS", address)
+    monkeypatch.setenv("RAY_AUTH_MODE", "disabled")
     import ray
     from ray import serve
 
