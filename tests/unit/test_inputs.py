@@ -129,7 +129,7 @@ def test_rejects(tmp_path: Path) -> None:
     rows = read(rejects.path)
     assert [row["where"].rpartition(":")[2] for row in rows] == ["2", "4", "5"]
     assert [row.get("id") for row in rows] == [None, 0, None]
-    assert len(rows[0]["text"]) == 2000 and f"before: {path}:1" in rows[1]["error"]
+    assert len(rows[0]["text"]) == 2000 and "'id' 0 occurs twice" in rows[1]["error"]
     with pytest.raises(InputError, match=r"x\.jsonl:2: not a JSON object.*--on_bad_row skip"):
         list(checked(open_input(path), Rejects(out), convert(UniqueIds())))
     Rejects(out).close()
