@@ -46,7 +46,7 @@ def clustered_mean(
     for index, values in enumerate(values_by_task):
         if len(values) == 0:
             raise ValueError(f"task {index} has no values")
-    means = _finite([float(np.mean(values)) for values in values_by_task], "values_by_task")
+    means = _finite([sum(values) / len(values) for values in values_by_task], "values_by_task")
     mean = float(means.mean())
     sums, _ = _by_cluster(means - mean, clusters)
     count = len(sums)

@@ -4,26 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import json
-import sys
 from typing import Any
 
 from cobalt.analysis.calibration import calibrate, lines
 from cobalt.analysis.judge import Judged, JudgeSettings, judge_file, open_cases
 from cobalt.engines import ENGINES, check, connect
-from cobalt.engines.base import ChatEngine
 from cobalt.errors import InputError
 from cobalt.files import atomic_write
 from cobalt.flags import Parser, parser, positive_int
-from cobalt.rollouts.doors import closing_line, progress_shown
+from cobalt.rollouts.doors import closing_line, engine_options, progress_shown
+from cobalt.rollouts.keys import key_flags
 
 MODEL = "gpt-4.1-2025-04-14"  # of the published script; its README names gpt-5-2025-08-07
 EFFORTS = ("none", "minimal", "low", "medium", "high")
-_KEYS = {
-    "openai_api_key": "OPENAI_API_KEY",
-    "aws_access_key_id": "AWS_ACCESS_KEY_ID",
-    "aws_secret_access_key": "AWS_SECRET_ACCESS_KEY",
-    "aws_region_name": "AWS_REGION_NAME",
-}
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -62,24 +55,15 @@ def _flags() -> Parser:
     )
     flags.add_argument("--concurrency", type=positive_int, default=4, help="cases at once")
     flags.add_argument("--seed", type=int, default=0, help="of the votes")
-    for name, variable in _KEYS.items():
-        flags.add_argument(f"--{name}", default="", help=f"better set {variable}")
+    flags.add_argument("--rpm", type=positive_int, help="requests per minute, for --engine litellm")
+    flags.add_argument("--tpm", type=positive_int, help="tokens per minute, for --engine litellm")
+    flags.add_argument("--timeout_s", type=float, help="seconds for a request")
+    key_flags(flags)
     return flags
 
 
-def open_engine(args: Any) -> ChatEngine:
-    """The engine of the flags. Keys are better in the environment; those given as flags stay in memory."""
-    keys = {name: value for name in _KEYS if (value := getattr(args, name))}
-    if keys:
-        names = ", ".join(_KEYS[name] for name in keys)
-        print(
-            f"warning: keys on the command line can be seen by others; set {names} instead", file=sys.stderr
-        )
-    return connect(args.engine, args.model_name, args.base_url, **({"keys": keys} if keys else {}))
-
-
 async def _main(args: Any, settings: JudgeSettings) -> int:
-    engine = open_engine(args)
+    engine = connect(args.engine, args.model_name, args.base_url, **engine_options(args))
     try:
         await check(engine)
         with progress_shown() as progress:

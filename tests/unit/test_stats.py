@@ -129,20 +129,19 @@ def test_intervals_cover_the_truth_in_93_to_97_percent_of_simulated_benchmarks()
         # Independent tasks: a Beta(0.6, 0.9) chance of being right, mean 0.4.
         chances = rng.beta(0.6, 0.9, tasks)
         right = rng.random((tasks, samples)) < chances[:, None]
-        found = clustered_mean(right.astype(float).tolist())
+        found = clustered_mean(right.astype(int).tolist())
         covered["task"] += found.lo <= 0.4 <= found.hi
         half = 1.96 * math.sqrt(0.25 / right.size)
         covered["naive"] += abs(right.mean() - 0.4) <= half
         # A second model on the same tasks, with a chance 0.1 (1 - chance) higher: true difference 0.06.
         better = rng.random((tasks, samples)) < (chances + 0.1 * (1 - chances))[:, None]
-        gain = paired_bootstrap(better.mean(axis=1), right.mean(axis=1), n=500, seed=seed)
+        gain = paired_bootstrap(better.mean(axis=1), right.mean(axis=1), n=300, seed=seed)
         covered["paired"] += gain.lo <= 0.06 <= gain.hi
         # Tasks of a group share most of their difficulty.
         label = np.arange(tasks) % groups
         shared = 0.7 * rng.beta(0.6, 0.9, groups)[label] + 0.3 * rng.beta(0.6, 0.9, tasks)
-        grouped = clustered_mean(
-            (rng.random((tasks, samples)) < shared[:, None]).astype(float), label.tolist()
-        )
+        alike = rng.random((tasks, samples)) < shared[:, None]
+        grouped = clustered_mean(alike.astype(int).tolist(), label.tolist())
         covered["group"] += grouped.lo <= 0.4 <= grouped.hi
     shares = {name: count / runs for name, count in covered.items()}
     print(shares)
