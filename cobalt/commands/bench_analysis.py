@@ -151,11 +151,9 @@ def main(argv: list[str] | None = None) -> int:
         for rate in (bare_rate, our_rate):
             print(f"{rate.way:<12}{rate.tests_per_s:>9.1f} tests/s{rate.cpu_ms_per_test:>9.2f} CPU ms/test")
         programs = args.eval_tasks * args.samples * args.turns
-        rate = our_rate.tests_per_s / bare_rate.tests_per_s
+        speed = our_rate.tests_per_s / bare_rate.tests_per_s
         cpu = our_rate.cpu_ms_per_test / bare_rate.cpu_ms_per_test
-        print(
-            f"{programs} programs, {pairs} distinct: {rate:.2f} of the bare rate, {cpu:.2f} of its CPU per test"
-        )
+        print(f"{programs} programs, {pairs} distinct: {speed:.2f} of the bare rate, {cpu:.2f} of its CPU")
         _report(args, folder)
     print(f"load {os.getloadavg()[0]:.1f}")
     return 0
