@@ -156,6 +156,10 @@ class EvalRow(TrajectoryRow, total=False):
     exec_status: Annotated[
         list[list[str]], Doc("`ok`, `no_code`, `compile_error`, `infra_error`", "[S][T]", ours=True)
     ]
+    hidden_test_status: Annotated[
+        list[list[list[str] | None]],
+        Doc("status of every hidden test, with `--per_test`; null: no verdict", "[S][T]", ours=True),
+    ]
 
 
 class ContextRow(TypedDict, total=False):
@@ -215,6 +219,10 @@ class JudgedRow(TurnErrorRow, total=False):
     responses: Annotated[list[str], Doc("the judge's texts", "[n]")]
     usage: Annotated[list[Any], Doc("tokens", "[n]")]
     classification: Annotated[list[str], Doc("`(k) Name` or `Unknown`", "[n]")]
+    asked: Annotated[list[int], Doc("tries until a vote could be read", "[n]", ours=True)]
+    verdict: Annotated[str, Doc("majority of the votes, `Tie` or `Unknown`", ours=True)]
+    judge_model: Annotated[str, Doc("engine and model", ours=True)]
+    case_sha256: Annotated[str, Doc("hash of what the judge saw: the key of the row", ours=True)]
 
 
 class RejectRow(TypedDict, total=False):

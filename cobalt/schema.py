@@ -42,7 +42,7 @@ STAGES = (
     Stage("stored groups", rowtypes.GroupRow, ("completions", "prompt"),
           ("prompt", "completions", "extra_info"), _CODENET, "cobalt train --recipe offline_rl"),
     Stage("judged turn errors", rowtypes.JudgedRow, ("classification",), ("classification",),
-          "run_llm_judge.py", "the analysis report"),
+          "run_llm_judge.py", "cobalt report"),
     Stage("turn errors", rowtypes.TurnErrorRow, ("previous_code", "current_code"),
           ("id", "question", "previous_code", "feedback", "current_code", "patch"),
           "extract_turn_level_errors.py", "run_llm_judge.py"),
