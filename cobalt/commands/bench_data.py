@@ -98,16 +98,22 @@ def trajectory_rows(tasks: int, samples: int = 16, letters: int = 2500) -> Itera
         }
 
 
-def make_tokenizer(folder: Path) -> None:
-    """A byte-level BPE tokenizer of 8,000 entries, trained on the sources of this package."""
+def make_tokenizer(folder: Path, *, by_words: bool = False) -> None:
+    """A byte-level BPE tokenizer of 8,000 entries, trained on the sources of this package; or one token per
+    word, where lengths do not matter and time does.
+    """
     from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
     from transformers import PreTrainedTokenizerFast
 
-    words = Tokenizer(models.BPE())
-    words.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
-    words.decoder = decoders.ByteLevel()
-    sources = [str(path) for path in sorted(Path(__file__).parents[1].rglob("*.py"))]
-    words.train(sources, trainers.BpeTrainer(vocab_size=8000, show_progress=False))
+    if by_words:
+        words = Tokenizer(models.WordLevel({"[UNK]": 0}, unk_token="[UNK]"))
+        words.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
+    else:
+        words = Tokenizer(models.BPE())
+        words.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+        words.decoder = decoders.ByteLevel()
+        sources = [str(path) for path in sorted(Path(__file__).parents[1].rglob("*.py"))]
+        words.train(sources, trainers.BpeTrainer(vocab_size=8000, show_progress=False))
     tokenizer = PreTrainedTokenizerFast(tokenizer_object=words)
     tokenizer.chat_template = (
         "{% for m in messages %}<{{ m['role'] }}>{{ m['content'] }}{% endfor %}"
@@ -171,14 +177,14 @@ def bench_processes(folder: Path, tasks: int) -> list[str]:
 
 
 def bench_memory(folder: Path, mib: int) -> list[str]:
-    """Peak memory of the streaming doors on a file of ``mib`` MiB and on one of a quarter of that."""
-    make_tokenizer(folder / "model")
+    """Peak memory of the streaming doors on files of about ``mib`` MiB and of a quarter of that."""
+    make_tokenizer(folder / "model", by_words=True)
     lines = []
     for share in (4, 1):
         size = mib // share
         taco, trajectories = folder / "taco.jsonl", folder / "trajectories.jsonl"
-        write_jsonl(taco, taco_rows(size * 6, 20, 8000))
-        write_jsonl(trajectories, trajectory_rows(size * 3))
+        write_jsonl(taco, taco_rows(size * 7, 20, 8000))
+        write_jsonl(trajectories, trajectory_rows(size * 12 + size // 4, letters=750))
         runs: list[tuple[str, Path, list[str]]] = [
             ("preproc_taco.py", taco, ["--max_solutions", "0", "-o", "tasks.jsonl"]),
             ("run_perturbation.py", folder / "tasks.jsonl", ["-o", "perturbed.jsonl"]),
@@ -187,14 +193,8 @@ def bench_memory(folder: Path, mib: int) -> list[str]:
         for door, source, flags in runs:
             wall, peak = timed([str(PREPROC / door), "-i", source.name, *flags], folder)
             lines.append(f"{door}: {source.stat().st_size >> 20} MiB in {wall:.0f} s, peak {peak:.0f} MiB")
-        flags = [
-            "--train_data_file",
-            "contexts.jsonl",
-            "--val_data_file",
-            "contexts.jsonl",
-            "--local_dir",
-            "p",
-        ]
+        data = ["--train_data_file", "contexts.jsonl", "--val_data_file", "contexts.jsonl"]
+        flags = ["--local_dir", "parquet", *data]
         wall, peak = timed([str(PREPROC / "verl_preproc_multi_turn.py"), *flags], folder)
         size = (folder / "contexts.jsonl").stat().st_size >> 20
         lines.append(f"verl_preproc_multi_turn.py: 2 x {size} MiB in {wall:.0f} s, peak {peak:.0f} MiB")

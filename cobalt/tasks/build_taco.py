@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -29,16 +29,18 @@ from cobalt.tasks.taco_files import (
     write_manifests,
 )
 
+_REMOTE_WORKERS = 16  # of a service, which does not tell
+
 
 def build_taco(
     source: Input | StrPath,
     output: StrPath,
     settings: TacoSettings | None = None,
     *,
-    evaluator: Judge | None = None,
+    evaluator: Judge | Callable[[], Judge] | None = None,
     problems: Input | None = None,
     on_bad_row: str = "fail",
-    concurrency: int = 8,
+    concurrency: int | None = None,
     progress: Progress | None = None,
 ) -> TacoSummary:
     """Filter, verify, wrap and split; replaces ``output`` and its ``_train`` and ``_dev`` files atomically.
@@ -47,10 +49,11 @@ def build_taco(
     hundred bytes a task. Verdicts are appended to `verdicts_path(output)` as they come and are used again.
 
     Args:
-        evaluator: judges reference programs; needed unless ``settings.max_solutions`` is 0.
+        evaluator: judges reference programs, or gives who does when the input has been found good; needed
+            unless ``settings.max_solutions`` is 0.
         problems: evaluation problems; tasks that share word sequences with them are listed in
             `overlap_path(output)`.
-        concurrency: tasks being verified at once.
+        concurrency: tasks being verified at once (default: two per worker of the evaluator).
 
     Raises:
         InputError: an input that cannot be used (``file:line``, field); the outputs have not been changed.
@@ -69,7 +72,9 @@ def build_taco(
     build.scan(progress)
     if settings.max_solutions:
         assert evaluator is not None
-        asyncio.run(build.verify(Path(output), evaluator, concurrency, progress))
+        judge = evaluator() if callable(evaluator) else evaluator
+        at_once = concurrency or 2 * getattr(judge, "workers", _REMOTE_WORKERS)
+        asyncio.run(build.verify(Path(output), judge, at_once, progress))
     build.split()
     overlap = None if problems is None else Overlap(problems)
     shared: list[Row] = []
@@ -207,7 +212,9 @@ class _Build:
             summary.functional += task.fn_name is not None
             summary.verified["null" if verified is None else str(verified).lower()] += 1
             yield split, row
-        if summary.splits["dev"] < settings.dev_size:
+        if not summary.rows_out:
+            summary.warnings.append("no task is left: the files are empty")
+        elif summary.splits["dev"] < settings.dev_size:
             summary.warnings.append(
                 f"dev has {summary.splits['dev']} tasks instead of --dev_size {settings.dev_size}: "
                 f"at most half of the {summary.rows_out} tasks are taken"

@@ -9,7 +9,7 @@ from cobalt.flags import parser
 from cobalt.inputs import INPUT_HELP, open_input
 from cobalt.prompts import load
 from cobalt.tasks.build_taco import build_taco
-from cobalt.tasks.doors import bad_row_flag, cores, evaluator_flags, shown, tell
+from cobalt.tasks.doors import bad_row_flag, evaluator_flags, shown, tell
 from cobalt.tasks.reference import MAX_SOLUTIONS, Judge
 from cobalt.tasks.splits import DEV_SIZE, NUM_PUBLIC
 from cobalt.tasks.taco import FUNCTIONAL
@@ -58,17 +58,17 @@ def main(argv: list[str] | None = None) -> int:
     source = open_input(args.input_file)
     problems = None if args.decontaminate is None else open_input(args.decontaminate)
     with ExitStack() as stack:
-        evaluator: Judge | None = None
-        if settings.max_solutions:
+
+        def judge() -> Judge:
             from cobalt.evaluator import connect
 
             found = stack.enter_context(connect(args.evaluator, workers=args.workers))
-            evaluator = cast(Judge, found)  # those of connect take a rule
+            return cast(Judge, found)  # those of connect take a rule
+
         progress = stack.enter_context(shown())
         summary = build_taco(
-            source, args.output_file, settings, evaluator=evaluator, problems=problems,
+            source, args.output_file, settings, evaluator=judge, problems=problems,
             on_bad_row=args.on_bad_row, progress=progress,
-            concurrency=2 * getattr(evaluator, "workers", 8 * cores()),
         )  # fmt: skip
     files = [args.output_file, *(split_path(args.output_file, split) for split in SPLITS)]
     written = [f"wrote {', '.join(map(str, files))}"]

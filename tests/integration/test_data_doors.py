@@ -87,7 +87,7 @@ def test_one_or_two_workers_give_the_same_bytes(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("script", "more"),
     [
-        ("preproc_taco.py", ["--max_solutions", "0"]),
+        ("preproc_taco.py", ["--evaluator", "local"]),
         ("preproc_lcb_test6.py", []),
         ("run_perturbation.py", []),
     ],

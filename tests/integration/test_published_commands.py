@@ -132,7 +132,7 @@ def cluster() -> Iterator[dict[str, str]]:
             free.bind(("127.0.0.1", 0))
             ports.append(str(free.getsockname()[1]))
     home = tempfile.mkdtemp(prefix="r")  # socket paths must be short
-    environment = {"RAY_USAGE_STATS_ENABLED": "0", "RAY_TMPDIR": home, "RAY_ADDRESS": f"127.0.0.1:{ports[0]}"}
+    environment = {"RAY_USAGE_STATS_ENABLED": "0", "RAY_TMPDIR": home}
     ray = str(Path(sys.executable).parent / "ray")
     head = subprocess.Popen(
         [ray, "start", "--head", "--block", "--port", ports[0], "--num-cpus", "2", "--include-dashboard=true",
@@ -140,7 +140,7 @@ def cluster() -> Iterator[dict[str, str]]:
         env=os.environ | environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
     )  # fmt: skip
     try:
-        yield environment
+        yield environment | {"RAY_ADDRESS": f"127.0.0.1:{ports[0]}"}
     finally:
         head.send_signal(signal.SIGTERM)
         try:
@@ -157,7 +157,7 @@ def test_taco_on_the_server(folder: Path, cluster: dict[str, str], tmp_path: Pat
         http = free.getsockname()[1]
     bins = Path(sys.executable).parent
     environment = os.environ | cluster | {"PATH": f"{bins}:{os.environ['PATH']}"}
-    deadline = time.monotonic() + 120
+    deadline = time.monotonic() + 180
     while True:
         started = subprocess.run(
             [bins / "serve", "start", "--http-host", "127.0.0.1", "--http-port", str(http)],

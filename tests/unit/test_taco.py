@@ -361,6 +361,13 @@ def test_the_input_is_not_overwritten(tmp_path: Path) -> None:
         build_taco(source, tmp_path / "x.jsonl", NO_RUNS)
 
 
+def test_nothing_left(tmp_path: Path) -> None:
+    source = write(tmp_path / "in.jsonl", [taco(question="short")])
+    summary = build_taco(source, tmp_path / "out.jsonl", NO_RUNS)
+    assert summary.warnings == ["no task is left: the files are empty"]
+    assert (tmp_path / "out_train.jsonl").read_bytes() == b""
+
+
 def test_small_sets_keep_a_train_split(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     source = write(tmp_path / "in.jsonl", [taco(i) for i in range(5)])
     assert main(["-i", str(source), "-o", str(tmp_path / "out.jsonl"), "--max_solutions", "0"]) == 0
