@@ -192,3 +192,20 @@ def test_online_dialogues_train(assets, tmp_path, recipe):
     (metrics,) = done.metrics
     assert metrics["reward/turns"] == pytest.approx(2.0) and metrics["actor/grad_norm"] > 0
     assert metrics["training/rollout_probs_diff_max"] < 1e-4  # the mask's tokens are the sampled ones
+
+
+def test_a_resumed_training_learns_what_an_uninterrupted_one_does(assets, tmp_path):
+    from safetensors.torch import load_file
+
+    files = {"train_file": assets["train"], "val_file": assets["test"], "model": assets["model"]}
+    small = ("data.max_prompt_length=32", "data.max_response_length=3")
+
+    def weights(name, *lengths):
+        for steps in lengths:
+            done = train(
+                **files, output=tmp_path / name, steps=steps, seed=3, overrides=small, say=lambda _: None
+            )
+        return load_file(done.model / "model.safetensors")
+
+    whole, halves = weights("whole", 4), weights("halves", 2, 4)
+    assert all(whole[name].equal(halves[name]) for name in whole)
