@@ -11,6 +11,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Iterator
+from dataclasses import dataclass
 from itertools import accumulate
 from pathlib import Path
 
@@ -122,26 +123,35 @@ def make_tokenizer(folder: Path, *, by_words: bool = False) -> None:
     tokenizer.save_pretrained(folder)
 
 
-def timed(command: list[str], folder: Path) -> tuple[float, float]:
-    """(wall seconds, peak MiB of the whole process tree) of a door. Raises InfraError if it fails."""
+@dataclass
+class Timed:
+    """Wall seconds of a door, and the memory of its process tree in MiB: at its highest, and early on."""
+
+    wall_s: float
+    peak: float
+    early: float
+
+
+def timed(command: list[str], folder: Path) -> Timed:
+    """Run a door and look at its memory twice a second; early is the first third of the looks.
+
+    Raises InfraError if it fails.
+    """
     import psutil
 
-    started, peak, done = time.perf_counter(), 0.0, threading.Event()
+    started, sizes, done = time.perf_counter(), [0.0], threading.Event()
     process = subprocess.Popen(
         [sys.executable, *command], cwd=folder, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
     )
 
     def watch() -> None:
-        nonlocal peak
-        while not done.wait(0.1):
-            total = 0
+        while not done.wait(0.5):
             try:
                 root = psutil.Process(process.pid)
-                for each in [root, *root.children(recursive=True)]:
-                    total += getattr(each.memory_full_info(), "pss", 0)
+                found = [each.memory_full_info().pss for each in [root, *root.children(recursive=True)]]
             except psutil.Error:
                 continue
-            peak = max(peak, total / (1 << 20))
+            sizes.append(sum(found) / (1 << 20))
 
     watcher = threading.Thread(target=watch, daemon=True)
     watcher.start()
@@ -151,10 +161,10 @@ def timed(command: list[str], folder: Path) -> tuple[float, float]:
     watcher.join()
     if process.returncode:
         raise InfraError(f"{command[0]} failed: {errors[-2000:]}")
-    return wall, peak
+    return Timed(wall, max(sizes), max(sizes[: len(sizes) // 3 + 1]))
 
 
-def bench_processes(folder: Path, tasks: int) -> list[str]:
+def bench_processes(folder: Path, tasks: int) -> Iterator[str]:
     """Contexts with one and with two processes, in turns, and whether the files are the same."""
     make_tokenizer(folder / "model")
     write_jsonl(folder / "trajectories.jsonl", trajectory_rows(tasks))
@@ -170,70 +180,80 @@ def bench_processes(folder: Path, tasks: int) -> list[str]:
             seconds[workers].append(manifest["wall_s"])
     same = (folder / "contexts_1.jsonl").read_bytes() == (folder / "contexts_2.jsonl").read_bytes()
     one, two = min(seconds[1]), min(seconds[2])
-    return [
+    yield (
         f"contexts of {16 * tasks} trajectories ({size} MiB): 1 process {one:.1f} s, 2 processes {two:.1f} s "
         f"({one / two:.2f}x), {'same bytes' if same else 'DIFFERENT BYTES'}"
-    ]
+    )
 
 
-def bench_memory(folder: Path, mib: int) -> list[str]:
-    """Peak memory of the streaming doors on files of about ``mib`` MiB and of a quarter of that."""
+def bench_memory(folder: Path, mib: int) -> Iterator[str]:
+    """Memory of the streaming doors on files of about ``mib`` MiB."""
     make_tokenizer(folder / "model", by_words=True)
-    lines = []
-    for share in (4, 1):
-        size = mib // share
-        taco, trajectories = folder / "taco.jsonl", folder / "trajectories.jsonl"
-        write_jsonl(taco, taco_rows(size * 7, 20, 8000))
-        write_jsonl(trajectories, trajectory_rows(size * 12 + size // 4, letters=750))
-        runs: list[tuple[str, Path, list[str]]] = [
-            ("preproc_taco.py", taco, ["--max_solutions", "0", "-o", "tasks.jsonl"]),
-            ("run_perturbation.py", folder / "tasks.jsonl", ["-o", "perturbed.jsonl"]),
-            ("process_multi_turn_taco.py", trajectories, ["-o", "contexts.jsonl", "--model_name", "model"]),
-        ]
-        for door, source, flags in runs:
-            wall, peak = timed([str(PREPROC / door), "-i", source.name, *flags], folder)
-            lines.append(f"{door}: {source.stat().st_size >> 20} MiB in {wall:.0f} s, peak {peak:.0f} MiB")
-        data = ["--train_data_file", "contexts.jsonl", "--val_data_file", "contexts.jsonl"]
-        flags = ["--local_dir", "parquet", *data]
-        wall, peak = timed([str(PREPROC / "verl_preproc_multi_turn.py"), *flags], folder)
-        size = (folder / "contexts.jsonl").stat().st_size >> 20
-        lines.append(f"verl_preproc_multi_turn.py: 2 x {size} MiB in {wall:.0f} s, peak {peak:.0f} MiB")
-    return lines
+    write_jsonl(folder / "taco.jsonl", taco_rows(mib * 7, 20, 8000))
+    write_jsonl(folder / "trajectories.jsonl", trajectory_rows(mib * 12 + mib // 4, letters=750))
+    runs = [
+        ("preproc_taco.py", "taco.jsonl", ["--max_solutions", "0", "-o", "tasks.jsonl"]),
+        ("run_perturbation.py", "tasks.jsonl", ["-o", "perturbed.jsonl"]),
+        (
+            "process_multi_turn_taco.py",
+            "trajectories.jsonl",
+            ["-o", "contexts.jsonl", "--model_name", "model"],
+        ),
+        ("verl_preproc_multi_turn.py", "contexts.jsonl", ["--local_dir", "parquet", "--train_data_file"]),
+    ]
+    for door, source, flags in runs:
+        given = ["-i", source, *flags]
+        if "--train_data_file" in flags:
+            given = [*flags, source, "--val_data_file", source]
+        found = timed([str(PREPROC / door), *given], folder)
+        size = (folder / source).stat().st_size >> 20
+        yield (
+            f"{door}: {size} MiB in {found.wall_s:.0f} s, at most {found.peak:.0f} MiB of memory "
+            f"({found.early:.0f} in the first third)"
+        )
 
 
-def bench_reference(folder: Path, tasks: int, tests: int, workers: int) -> list[str]:
-    """Tests per second of preproc_taco.py beside those of the evaluator alone, same programs, in turns."""
+def bench_reference(folder: Path, tasks: int, tests: int, workers: int) -> Iterator[str]:
+    """Tests per second and CPU per test of preproc_taco.py, from start to end, beside those of the evaluator
+    alone on the same programs, in turns.
+    """
     from cobalt.evaluator import LocalEvaluator
     from cobalt.records import TestCases
+    from cobalt.run.meter import Meter
 
     rows = list(taco_rows(tasks, tests))
     write_jsonl(folder / "taco.jsonl", rows)
     suites = [TestCases.parse(row["input_output"]) for row in rows]
-    bare, door = [], []
-    for number in range(2):
-        started = time.perf_counter()
+
+    def alone() -> None:
         with LocalEvaluator(workers) as judge:
             programs = ((row["solutions"][0], suite) for row, suite in zip(rows, suites, strict=True))
             for result in judge.evaluate_many(programs):
                 if not all(result["passing"]):
                     raise InfraError(f"the evaluator judged a right program wrong: {result}")
-        bare.append(tasks * tests / (time.perf_counter() - started))
-        flags = [
-            "-i",
-            "taco.jsonl",
-            "-o",
-            f"{number}.jsonl",
-            "--evaluator",
-            "local",
-            "--workers",
-            str(workers),
-        ]
-        wall, _ = timed([str(PREPROC / "preproc_taco.py"), *flags], folder)
-        door.append(tasks * tests / wall)
-    return [
-        f"{tasks} tasks x {tests} tests, {workers} workers: evaluator alone {max(bare):.0f} tests/s, "
-        f"preproc_taco.py {max(door):.0f} tests/s from start to end ({max(door) / max(bare):.0%})"
-    ]
+
+    def door() -> None:
+        flags = ["-i", "taco.jsonl", "-o", f"{len(best['door'])}.jsonl", "--evaluator", "local"]
+        command = [str(PREPROC / "preproc_taco.py"), *flags, "--workers", str(workers)]
+        done = subprocess.run([sys.executable, *command], cwd=folder, capture_output=True, text=True)
+        if done.returncode:
+            raise InfraError(f"preproc_taco.py failed: {done.stderr[-2000:]}")
+
+    best: dict[str, list[tuple[float, float]]] = {"alone": [], "door": []}
+    with Meter(0.05) as meter:
+        for _ in range(2):
+            for name, run in (("alone", alone), ("door", door)):
+                before = meter.usage()
+                run()
+                after = meter.usage()
+                best[name].append((after.wall_s - before.wall_s, after.cpu_s - before.cpu_s))
+    wall = {name: tasks * tests / min(each[0] for each in found) for name, found in best.items()}
+    cpu = {name: 1000 * min(each[1] for each in found) / (tasks * tests) for name, found in best.items()}
+    yield (
+        f"{tasks} tasks x {tests} tests, {workers} workers: evaluator alone {wall['alone']:.0f} tests/s and "
+        f"{cpu['alone']:.2f} ms of CPU per test, preproc_taco.py {wall['door']:.0f} tests/s "
+        f"({wall['door'] / wall['alone']:.0%}) and {cpu['door']:.2f} ms ({cpu['alone'] / cpu['door']:.0%})"
+    )
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -253,8 +273,8 @@ def main(argv: list[str] | None = None) -> int:
             lines = bench_memory(folder, args.mib)
         else:
             lines = bench_reference(folder, args.tasks, args.tests, args.workers)
-    for line in lines:
-        print(line)
+        for line in lines:
+            print(line, flush=True)
     print(f"load of the machine: {os.getloadavg()[0]:.1f}")
     return 0
 

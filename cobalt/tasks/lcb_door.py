@@ -56,11 +56,12 @@ def build_lcb(
     target = Path(output)
     if any(target.exists() and target.samefile(path) for path in source.paths):
         raise InputError(f"{target} is the input file; give another --output_file")
-    rejects, summary, ids = Rejects(output, on_bad_row), LcbSummary(), UniqueIds()
+    rejects, summary, ids = Rejects(output, on_bad_row), LcbSummary(), UniqueIds("question_id")
 
     def made(row: Row, where: str) -> Row | None:
         task = convert(row, where, settings)
-        return task if task is None else {"id": ids(task, where), **task}
+        ids(row, where)
+        return task
 
     def tasks() -> Iterator[Row]:
         for _, task in checked(source, rejects, made):

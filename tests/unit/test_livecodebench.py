@@ -199,7 +199,7 @@ BAD = [
         {"public_test_cases": '[{"input": "", "output": "", "testtype": "functional"}]'},
         "'testtype' is both functional and stdin",
     ),
-    ({"question_id": "first"}, "'id' 'first' occurs twice"),
+    ({"question_id": "first"}, "'question_id' 'first' occurs twice"),
 ]
 
 
