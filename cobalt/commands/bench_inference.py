@@ -2,7 +2,8 @@
 
 The published design: two tasks at once; the samples of a task are one batch; the engine takes one batch at a
 time (two engines, in the published setting, so one for each task); all tests of a turn are waited for before
-the next turn begins. Both designs sample the same conversations with the same seeds.
+the next turn begins. Both designs sample the same conversations with the same seeds. On a real engine ours
+lets equal programs of a task share a verdict, as its doors do; the published design runs each.
 """
 
 from __future__ import annotations
@@ -173,9 +174,9 @@ def tiny_tasks(count: int) -> list[Row]:
 
 @contextlib.asynccontextmanager
 async def opened(
-    args: argparse.Namespace,
+    args: argparse.Namespace, sharing: bool
 ) -> AsyncIterator[tuple[ChatEngine, Any, list[Row], MultiTurnSettings]]:
-    """Engine, evaluator, tasks and settings of one measurement."""
+    """Engine, evaluator (with shared verdicts if `sharing`), tasks and settings of one measurement."""
     more = {"n": args.samples, "turns": args.turns, "first_turn": True}
     with contextlib.ExitStack() as stack:
         evaluator: Any
@@ -188,7 +189,7 @@ async def opened(
             from cobalt.evaluator import LocalEvaluator
 
             engine = connect(args.engine, args.model_name, args.base_url)
-            evaluator = stack.enter_context(LocalEvaluator(args.workers, shared_verdicts=False))
+            evaluator = stack.enter_context(LocalEvaluator(args.workers, shared_verdicts=sharing))
             rows = tiny_tasks(args.tasks)
             settings = MultiTurnSettings(temperature=1.0, max_tokens=128, prompts=load("tiny"), **more)
         try:
@@ -207,7 +208,7 @@ async def measure(args: argparse.Namespace) -> list[Result]:
     results = []
     for _ in range(args.rounds):
         for design in ("published", "ours"):
-            async with opened(args) as (engine, evaluator, rows, settings):
+            async with opened(args, design == "ours") as (engine, evaluator, rows, settings):
                 if design == "published":
                     one = args.engine == "transformers"  # one model in this process; elsewhere two replicas
                     results.append(
