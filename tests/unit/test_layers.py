@@ -43,7 +43,7 @@ HEAVY = (
     "cobalt.evaluator.service",
     "cobalt.evaluator.metrics",
 )
-NOT_LOADED = ("torch", "ray", "vllm", "verl", "transformers", "datasets", "pandas")
+NOT_LOADED = ("torch", "ray", "vllm", "verl", "transformers", "datasets", "pandas", "litellm")
 
 
 def modules() -> dict[str, Path]:

@@ -11,7 +11,8 @@ from cobalt.rollouts.view import RolloutView
 
 
 class Engine:
-    counters = Counter({"calls": 9, "retries.http_500": 2, "retries.timeout": 1})
+    def __init__(self):
+        self.counters = Counter({"calls": 9, "retries.http_500": 2, "retries.timeout": 1})
 
 
 def test_lines_come_between_rows_too(monkeypatch):
@@ -20,7 +21,7 @@ def test_lines_come_between_rows_too(monkeypatch):
     view = RolloutView(stream, every_s=0.0)
     meter = Meter(view, "multi turn", 40)
     spent = {"programs": 0.0, "cost": 0.0}
-    meter.watch(None, spent, Engine)
+    meter.watch(None, spent, Engine())
     meter.advance("multi turn", 0, 5, failed=0)
     with meter.generating(2):
         assert meter.in_flight == 2
