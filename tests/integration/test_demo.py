@@ -102,6 +102,9 @@ def check(demo: Demo, control: bool) -> None:
     wanted = {"blank_feedback", "other_feedback", "best_of_turns"}
     assert set(found["controls"]) == wanted | ({"single_turn_training"} if control else set())
     assert "Pass@1 by turn" in (demo.out / "report.html").read_text()
+    report = json.loads((demo.out / "report" / "report.json").read_text())
+    assert report["runs"][1]["summary"]["pass_at_1"] == found["pass_at_1"]["cobalt"]
+    assert (demo.out / "report" / "data" / "index.js").stat().st_size > 0
 
 
 @pytest.mark.slow
