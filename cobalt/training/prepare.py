@@ -46,6 +46,9 @@ def prepare(config: Any) -> tuple[Plan, list[str]]:
     devices = int(config.trainer.n_gpus_per_node) * int(config.trainer.nnodes)
     mini = int(actor.ppo_mini_batch_size) * int(config.actor_rollout_ref.rollout.n) // devices
     actor.ppo_micro_batch_size_per_gpu = min(int(actor.ppo_micro_batch_size_per_gpu), max(1, mini))
+    for part in (config.actor_rollout_ref.rollout, config.actor_rollout_ref.ref):
+        # batches come in whole mini-batches, also where samples were masked, and verl wants equal passes
+        part.log_prob_micro_batch_size_per_gpu = _divisor(mini, int(part.log_prob_micro_batch_size_per_gpu))
     steps = config.trainer.total_training_steps
     plan = make_plan(config, checks["train_files"], checks.get("val_files"), steps, done)
     with open_dict(config):
@@ -65,6 +68,11 @@ def prepare(config: Any) -> tuple[Plan, list[str]]:
         notes.append("tokens in the reward are counted with the policy's tokenizer, not with o200k_base")
     notes.append(_canary(settings))
     return plan, notes
+
+
+def _divisor(number: int, bound: int) -> int:
+    """The largest divisor of ``number`` that is at most ``bound``; 1 for a number below 1."""
+    return next((d for d in range(min(number, bound), 0, -1) if number % d == 0), 1)
 
 
 def _rows(config: Any, tokenizer: Any, notes: list[str]) -> dict[str, DataCheck]:

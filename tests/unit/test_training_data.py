@@ -153,3 +153,12 @@ def test_wrong_inputs_start_nothing(tmp_path):
     with pytest.raises(InputError, match=r"--output .*file.*: cannot be written"):
         train(**given | {"output": tmp_path / "file"})
     assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize(
+    ("number", "bound", "expected"), [(64, 32, 32), (16, 32, 16), (24, 16, 12), (7, 4, 1), (0, 8, 1)]
+)
+def test_passes_over_log_probabilities_are_equal(number, bound, expected):
+    from cobalt.training.prepare import _divisor
+
+    assert _divisor(number, bound) == expected
