@@ -1,6 +1,7 @@
 """The inference commands as published, each as its own process against a local server."""
 
 import asyncio
+import importlib.util
 import json
 import os
 import signal
@@ -204,3 +205,13 @@ def test_ctrl_c_drains_and_the_same_command_continues(tmp_path):
         door("run_multi_turn_vllm", *args, "-o", whole)
     assert without_times(rows_of(out)) == without_times(rows_of(whole))
     assert not out.with_name("out.jsonl.journal").exists()
+
+
+@pytest.mark.skipif(importlib.util.find_spec("vllm") is not None, reason="vLLM is here")
+def test_the_door_without_vllm_says_what_to_install():
+    from cobalt.engines.server import Settings, app
+
+    with pytest.raises(InputError, match=r"requirements-gpu.txt"):
+        app(Settings(model="m"))
+    with pytest.raises(ValueError, match="replicas"):
+        Settings(model="m", replicas=0)
