@@ -20,11 +20,12 @@ from cobalt.analysis.outcomes import Outcomes
 from cobalt.errors import InputError
 from cobalt.files import atomic_write
 from cobalt.flags import parser
+from cobalt.inputs import open_input
 from cobalt.records import Row, TestCases, require, row_id
 from cobalt.rollouts.judging import tests_of
 from cobalt.rollouts.source import Source, refuse_overwriting
 from cobalt.stats import Interval, clustered_mean
-from cobalt.store import file_sha256, read_jsonl, read_manifest, write_jsonl, write_manifest
+from cobalt.store import read_manifest, write_jsonl, write_manifest
 
 MATCHES = ("faithful", "exact")
 STAGE = "turn errors"
@@ -57,8 +58,7 @@ def swapped_pairs(data: str | os.PathLike[str]) -> dict[str | int, Row]:
     `modified_test_cases` (they are not perturbed) or an id that occurs twice.
     """
     found: dict[str | int, Row] = {}
-    for number, row in read_jsonl(data):
-        where = f"{data}:{number}"
+    for where, row in open_input(data):
         if row.get("modified_test_cases") is None:
             raise InputError(
                 f"{where}: field 'modified_test_cases' is missing: not a perturbed task "
@@ -99,7 +99,7 @@ def turn_errors(
 
     source = Source(rows, check)
     refuse_overwriting(source, output)
-    if Path(output).exists() and Path(output).samefile(data):
+    if Path(output).exists() and any(map(Path(output).samefile, open_input(data).paths)):
         raise InputError(f"{output} is the data file; give another output file")
     cases: list[tuple[Case, Place]] = []
     rates = _Rates()
@@ -134,13 +134,15 @@ def turn_errors(
     }
     write_jsonl(output, result.rows)
     atomic_write(summary_path(output), json.dumps(result.summary, indent=1, allow_nan=False) + "\n")
-    inputs: dict[str, str | os.PathLike[str]] = {"data_file": data}
-    inputs.update(source.inputs())
+    perturbed = open_input(data)
+    inputs: dict[str, str | os.PathLike[str]] = dict(source.inputs())
+    if perturbed.path is not None:
+        inputs["data_file"] = perturbed.path
     write_manifest(
         output,
         settings={
             "stage": STAGE, "match": match, "seed": seed,
-            "input_sha256": source.sha256, "data_sha256": file_sha256(data),
+            "input_sha256": source.sha256, "data_sha256": perturbed.sha256,
         },
         inputs=inputs,
         counts={name: result.summary[name] for name in ("cases", "trajectories", "problems")},
