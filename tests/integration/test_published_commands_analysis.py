@@ -179,7 +179,7 @@ def test_from_trajectories_to_the_report(tmp_path):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("kills", [3, pytest.param(20, marks=pytest.mark.full)])
+@pytest.mark.parametrize("kills", [2, pytest.param(20, marks=pytest.mark.full)])
 def test_an_evaluation_killed_anywhere_ends_like_an_undisturbed_one(tmp_path, kills):
     source = trajectories(tmp_path / "in.jsonl", tasks=20 * kills, seed=kills)
     whole, out = tmp_path / "whole.jsonl", tmp_path / "out.jsonl"

@@ -10,7 +10,7 @@ from report_data import analysed, evaluated, trajectories
 from cobalt.analysis.summary import summarize
 from cobalt.commands import report as command
 from cobalt.errors import InputError
-from cobalt.report import charts, tables
+from cobalt.report import charts, site, tables
 from cobalt.report.build import build
 from cobalt.report.sources import find
 from cobalt.report.tables import Table
@@ -23,6 +23,12 @@ def made(tmp_path_factory):
     folder = tmp_path_factory.mktemp("runs")
     files = analysed(folder, tasks=8, samples=2, turns=3)
     return folder, files, build(files, folder / "report", seed=1)
+
+
+@pytest.fixture
+def no_charts(monkeypatch):
+    """For tests about folders: drawing takes most of the time."""
+    monkeypatch.setattr(site, "figures", lambda report, folder, progress=None: {})
 
 
 def script(path):
@@ -105,7 +111,7 @@ def test_the_viewer_gets_every_trajectory(made):
                 assert (rate == 100) is (shown["r"] == 1) and abs(rate - 100 * shown["r"]) <= 1
 
 
-def test_an_earlier_report_is_replaced_and_nothing_else(made, tmp_path):
+def test_an_earlier_report_is_replaced_and_nothing_else(made, tmp_path, no_charts):
     _, files, _ = made
     out = tmp_path / "report"
     out.mkdir()
@@ -123,7 +129,7 @@ def test_an_earlier_report_is_replaced_and_nothing_else(made, tmp_path):
         build(files[:1], files[0])
 
 
-def test_evaluations_of_other_tasks_are_refused_and_the_old_report_stays(made, tmp_path):
+def test_evaluations_of_other_tasks_are_refused_and_the_old_report_stays(made, tmp_path, no_charts):
     _, files, _ = made
     build(files[:1], tmp_path / "report")
     before = (tmp_path / "report" / "index.html").read_bytes()
@@ -159,7 +165,7 @@ def test_what_is_found_in_folders_and_refused(made, tmp_path):
         find(["nowhere.jsonl"])
 
 
-def test_the_folder_of_a_whole_run(tmp_path):
+def test_the_folder_of_a_whole_run(tmp_path, no_charts):
     for name in ("reference", "cobalt"):
         (tmp_path / "evaluate").mkdir(exist_ok=True)
         evaluated(tmp_path / "evaluate" / f"{name}_eval.jsonl", [0.2, 0.5], n=6)
