@@ -18,10 +18,10 @@ from typing import Any
 
 from cobalt.errors import InfraError, InputError
 from cobalt.files import StrPath
-from cobalt.ledger import Book, Failures, Id, Summary, failures_path, put_in_order
+from cobalt.ledger import Book, Failures, Id, Summary, done_keys, failures_path, put_in_order
 from cobalt.progress import LineProgress, Progress, TerminalProgress, make_progress
 from cobalt.records import Row, row_id
-from cobalt.store import JsonlWriter, check_resume, row_ids
+from cobalt.store import JsonlWriter, check_resume
 
 __all__ = [
     "LineProgress",
@@ -87,7 +87,7 @@ async def run_rows(
     writer = JsonlWriter(output)
     failures = Failures(output, key)
     try:
-        done = row_ids(output, key)
+        done = done_keys(output, key)
         if opened is not None:
             opened(done)
         stop = stop or Stop()
