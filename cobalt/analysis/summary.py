@@ -62,7 +62,7 @@ def summarize(outcomes: Sequence[Outcomes], *, seed: int = 0) -> dict[str, Any]:
         "groups": len({each.group for each in outcomes}) if grouped else None,
         "pass_at_k": _each(at_k, lambda interval: interval.mean),
         "pass_at_k_se": _each(at_k, lambda interval: _number(interval.se)),
-        "pass_at_k_ci95": _each(at_k, _bounds),
+        "pass_at_k_ci95": {k: [_bounds(interval) for interval in row] for k, row in at_k.items()},
         "mean_pass_rate": [_mean(_flat(outcomes, turn)) for turn in range(turns)],
         "solved_by_turn": _solved_by_turn(outcomes, turns),
         "relative_change_percent": [

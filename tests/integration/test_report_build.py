@@ -183,6 +183,20 @@ def test_the_folder_of_a_whole_run(tmp_path, no_charts):
     assert "| train | 1.5 | 2.5 |" in cost
 
 
+def test_one_program_and_ragged_rows_with_faults_make_a_report(tmp_path):
+    one = trajectories(tmp_path / "one_eval.jsonl", tasks=1, samples=1, turns=1)
+    assert build([str(one)], tmp_path / "one").comparison is None
+    ragged = trajectories(tmp_path / "ragged_eval.jsonl", tasks=4, samples=2, turns=3)
+    rows = [row for _, row in read_jsonl(ragged)]
+    rows[0]["all_pass_rates"][0][1], rows[0]["exec_status"][0] = None, ["ok", "infra_error", "ok"]
+    for name in ("all_pass_rates", "exec_status", "hidden_test_status"):
+        rows[1][name] = [rows[1][name][0], rows[1][name][1][:1]]
+    write_jsonl(ragged, rows)
+    report = build([str(ragged)], tmp_path / "ragged")
+    assert report.notes == ["Programs without a verdict, masked everywhere: ragged 1."]
+    assert report.runs[0]["summary"]["pass_at_k_ci95"]["2"][1] == [None, None]
+
+
 def test_tables_in_both_languages(tmp_path):
     table = Table("t_x", "Rates, 50 % & more", ["run", "a|b"], [["x_1", "<0.5 ± 1"]], "Note.")
     assert table.markdown() == (
