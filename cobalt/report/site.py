@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import json
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from importlib import resources
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -87,7 +87,7 @@ def render(report: Report, drawings: Mapping[str, str], made: Mapping[str, Table
         loader=PackageLoader("cobalt.report", "static"), autoescape=True, undefined=StrictUndefined,
         trim_blocks=True, lstrip_blocks=True,
     )  # fmt: skip
-    environment.filters |= {"percent": words.percent, "interval": words.interval}
+    environment.filters |= {"percent": words.percent, "shares": _shares}
     return environment.get_template("index.html").render(
         title=report.title,
         lead=_lead(report),
@@ -121,6 +121,12 @@ def _lead(report: Report) -> str:
         for row in rows
     ]
     return f"At turn {last_turn}, against {report.runs[0]['name']} (paired by task): {'; '.join(said)}."
+
+
+def _shares(ends: Sequence[float | None]) -> str:
+    """An interval of a share in percent, cut at 0 and 100; "n/a" where there is none."""
+    lo, hi = ends
+    return "n/a" if lo is None or hi is None else words.interval([max(0.0, lo), min(1.0, hi)], 100)
 
 
 def _static(name: str) -> str:
