@@ -4,7 +4,6 @@ from collections.abc import Iterable, Iterator, Mapping
 from types import TracebackType
 from typing import Any, Protocol, Self
 
-from cobalt.evaluator.rule import Rule
 from cobalt.records import ExecutionResult, TestCases
 
 Tests = TestCases | Mapping[str, Any] | str
@@ -23,13 +22,9 @@ class Evaluator(Protocol):
     isolation: str
     counters: dict[str, Any]
 
-    def evaluate(
-        self, code: str | None, test_cases: Tests, *, rule: Rule | None = None
-    ) -> ExecutionResult: ...
+    def evaluate(self, code: str | None, test_cases: Tests) -> ExecutionResult: ...
 
-    async def aevaluate(
-        self, code: str | None, test_cases: Tests, *, rule: Rule | None = None
-    ) -> ExecutionResult: ...
+    async def aevaluate(self, code: str | None, test_cases: Tests) -> ExecutionResult: ...
 
     def evaluate_many(self, programs: Iterable[tuple[str | None, Tests]]) -> Iterator[ExecutionResult]:
         """Results in the order of `programs`, which is read only a little ahead of them."""
