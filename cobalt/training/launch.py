@@ -16,12 +16,12 @@ from typing import TYPE_CHECKING, Any
 from cobalt.errors import InfraError, InputError
 from cobalt.files import atomic_write
 from cobalt.flags import parser, positive_int, run_main
-from cobalt.training import entry, outcome, scoring
+from cobalt.training import entry, outcome
+from cobalt.training.asked import check_inputs, composed
 from cobalt.training.card import card
-from cobalt.training.data import check_file
 from cobalt.training.outcome import METRICS, TrainResult
 from cobalt.training.process import environment, output_lock, private_folder, run_entry
-from cobalt.training.settings import ALIASES, CONFIG_DIR, choices, compose
+from cobalt.training.settings import ALIASES, choices
 from cobalt.training.watch import Watch
 
 if TYPE_CHECKING:
@@ -72,7 +72,7 @@ def train(
     """
     started = time.monotonic()
     target = Path(output).resolve()
-    config = _config(
+    config = composed(
         target,
         (train_file, val_file, ptb_file),
         model,
@@ -86,79 +86,11 @@ def train(
         resume,
         overrides,
     )
-    _check_inputs(config)
+    check_inputs(config)
     with output_lock(target), private_folder() as folder:
         launch = folder if dry_run else outcome.new_launch(target)
         watch = Watch(launch / METRICS, folder / entry.PLAN, target, config, progress, label, say)
         return _run(config, target, launch, folder, watch, stop, dry_run, started)
-
-
-def _config(
-    target: Path,
-    files: tuple[Path | str | None, Path | str | None, Path | str | None],
-    model: Path | str,
-    names: tuple[str, str, str],
-    given: dict[str, Any],
-    seed: int,
-    resume: str,
-    overrides: Sequence[str],
-) -> Any:
-    """The composed configuration; what is None in ``given`` stays as the files say."""
-    checkpoints, resumed = target / "checkpoints", {"trainer.resume_mode": "auto"}
-    if resume == "never":
-        if outcome.checkpoint_step(checkpoints):
-            raise InputError(f"--resume never: {checkpoints} has a checkpoint; choose another --output")
-    elif resume != "auto":
-        if outcome.step_of(Path(resume)) is None:
-            raise InputError(f"--resume {resume}: not auto, never or a folder global_step_N with 'actor'")
-        resumed = {
-            "trainer.resume_mode": "resume_path",
-            "trainer.resume_from_path": str(Path(resume).resolve()),
-        }
-    train_file, val_file, ptb_file = (None if file is None else str(Path(file).resolve()) for file in files)
-    values: dict[str, Any] = {
-        "data.train_files": train_file,
-        "data.val_files": val_file,
-        "data.seed": seed,
-        "actor_rollout_ref.rollout.seed": seed,
-        "actor_rollout_ref.actor.data_loader_seed": seed,
-        "actor_rollout_ref.model.path": _model_path(model, local=names[1] == "cpu"),
-        "trainer.default_local_dir": str(checkpoints),
-        "trainer.total_training_steps": given.pop("trainer.total_training_steps"),
-        "cobalt.config_dir": str(CONFIG_DIR),
-        **resumed,
-        **{key: value for key, value in given.items() if value is not None},
-    }
-    if ptb_file is not None:
-        values["cobalt.ptb.file"] = ptb_file
-    return compose(*names, values, overrides)
-
-
-def _check_inputs(config: Any) -> None:
-    """What can be checked without a tokenizer, before any process starts. Raises InputError."""
-    cobalt, data = config.cobalt, config.data
-    mixes = cobalt.recipe == "cobalt_ptb"
-    if mixes != (cobalt.ptb.file is not None):
-        raise InputError(
-            f"recipe {cobalt.recipe}: --ptb_file (contexts from perturbed tests) "
-            + ("is required" if mixes else "belongs to recipe cobalt_ptb only")
-        )
-    scoring.reward_profile(cobalt.reward_profile)
-    if cobalt.method == "offline":
-        from cobalt.training.stored import check_groups
-
-        check_groups(Path(data.train_files), config)
-        return
-    if data.val_files is None:
-        raise InputError(f"--val_file is missing, which recipe {cobalt.recipe} needs")
-    for path, what, validation in (
-        (data.train_files, "training data", False),
-        (data.val_files, "validation data", True),
-        (cobalt.ptb.file, "perturbed contexts", False),
-    ):
-        if path is not None:
-            dialogues = int(cobalt.dialogue.turns) > 1
-            check_file(Path(path), what=what, validation=validation, dialogues=dialogues)
 
 
 def _run(
@@ -259,17 +191,6 @@ def _failure(status: int, failure: Path, log: Path) -> Exception:
 def _tail(log: Path) -> str:
     lines = log.read_text(errors="replace").splitlines()
     return "\n".join(f"    {line[:300]}" for line in lines[-_TAIL_LINES:])
-
-
-def _model_path(model: Path | str, *, local: bool) -> str:
-    folder = Path(model)
-    if folder.is_dir():
-        if not (folder / "config.json").is_file():
-            raise InputError(f"--model {model}: no config.json there, so it is no Hugging Face model folder")
-        return str(folder.resolve())
-    if local or folder.is_absolute() or str(model).startswith("."):
-        raise InputError(f"--model {model}: no such folder")
-    return str(model)
 
 
 def main(argv: list[str] | None = None) -> int:

@@ -18,8 +18,8 @@ from cobalt.training.outcome import TrainResult
 from cobalt.training.watch import Collapse, Watch, best, validation_score
 
 BOUNDS = {
-    "patience": 3, "max_no_code": 0.9, "max_format_broken": 0.95, "min_entropy": 1e-3, "max_length_share": 0.95,
-    "max_rollout_probs_diff": 0.5,
+    "patience": 3, "max_no_code": 0.9, "max_format_broken": 0.95, "min_entropy": 1e-3,
+    "max_length_share": 0.95, "max_rollout_probs_diff": 0.5,
 }  # fmt: skip
 
 
