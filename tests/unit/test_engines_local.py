@@ -189,8 +189,8 @@ def test_bad_models_are_refused(folder, tmp_path):
 @pytest.mark.parametrize(
     "name, model, url, says",
     [
-        ("vllm", "m", None, "not available in this version"),
-        ("litellm", "m", None, "not available in this version"),
+        ("vllm", "m", "localhost:8000", "http://"),
+        ("litellm", None, None, "--model_name"),
         ("nope", "m", None, "choose one of"),
         ("transformers", None, None, "--model_name"),
         ("openai", "m", None, "--base_url"),
