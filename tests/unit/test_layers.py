@@ -25,13 +25,14 @@ MAY_IMPORT = {
     "ray": (
         "cobalt.evaluator.service",
         "cobalt.evaluator.metrics",
+        "cobalt.commands.bench_ways",
         "cobalt.evaluator.client",
         "cobalt.engines.server",
         "cobalt.engines.vllm_client",
         "cobalt.training",
     ),
     "vllm": ("cobalt.engines.server",),
-    "verl": ("cobalt.training",),
+    "verl": ("cobalt.training", "cobalt.commands.bench_ways"),
 }
 
 # Importing these may load torch or ray: they exist to use them.
