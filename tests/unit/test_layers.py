@@ -115,7 +115,7 @@ def test_imports_keep_the_order(name):
         ("cobalt.records", "from .prompts import load", "cobalt.prompts, which comes after"),
         ("cobalt.tasks.tiny", "from ..contexts.slice import f", "cobalt.contexts, which comes after"),
         ("cobalt.tasks", "import ray", "only cobalt.evaluator.service"),
-        ("cobalt.trainings", "import verl.trainer", "only cobalt.training may"),
+        ("cobalt.trainings", "import verl.trainer", "only cobalt.training, cobalt.commands.bench_ways may"),
         ("cobalt.training.launch", "import vllm", "only cobalt.engines.server may"),
         ("cobalt.run.main", "import cobalt.misc", "no place in the order"),
         ("cobalt.training.launch", "import ray, verl\nfrom cobalt import store\nfrom . import cpu", None),
