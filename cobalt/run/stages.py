@@ -177,7 +177,7 @@ def _training(job: Job, name: str, title: str, recipe: str, data: str) -> Stage:
 
 def _children(owned: Callable[[Sequence[str]], bool]) -> list[Any]:
     """Our own children with such a command line."""
-    import psutil  # type: ignore[import-untyped]
+    import psutil
 
     found = []
     for child in psutil.Process().children():
