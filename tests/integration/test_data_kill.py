@@ -22,12 +22,17 @@ def names(folder: Path) -> set[str]:
 
 
 def kill_and_finish(door: Door, folder: Path, kills: int, seconds: float, rng: random.Random) -> int:
-    """Kill the door after a random part of ``seconds``, ``kills`` times, then let it finish; how many hit."""
+    """Kill the door after a random part of ``seconds``, ``kills`` times, then let it finish; how many hit.
+
+    A start that finishes before its kill does not count; the calm run may have been slowed down by others.
+    """
     hits = 0
-    for _ in range(kills):
+    for _ in range(4 * kills):
+        if hits == kills:
+            break
         process = door.start(folder)
         try:
-            process.wait(rng.uniform(0.1, seconds))
+            process.wait(rng.uniform(0.1, max(0.3, 0.8 * seconds)))
         except Exception:  # it still runs
             process.kill()
             hits += 1
@@ -45,7 +50,7 @@ def check(name: str, size: int, kills: int, tmp_path: Path) -> None:
     started = time.monotonic()
     door.run(calm)
     seconds = time.monotonic() - started
-    assert kill_and_finish(door, disturbed, kills, seconds, random.Random(name)) >= kills // 2
+    assert kill_and_finish(door, disturbed, kills, seconds, random.Random(name)) >= min(kills, 2)
     assert door.content(disturbed) == door.content(calm)
     assert names(disturbed) == names(calm), "something was left lying about"
 
