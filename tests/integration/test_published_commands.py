@@ -1,20 +1,14 @@
 """The data section of the published README: every command as it stands there, on local files.
 
-Hub names are given as local files, and `{INPUT_FNAME}` and the like are filled in; nothing else is changed.
+Hub names are given as local files, and `{INPUT_FNAME}` and the like are filled in; nothing else is changed. Programs run in process; the service is tested in test_serve.py.
 """
 
 from __future__ import annotations
 
 import json
 import os
-import shutil
-import signal
-import socket
 import subprocess
 import sys
-import tempfile
-import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -118,77 +112,3 @@ def test_the_files_fit_together(folder: Path) -> None:
     assert (folder / "contexts.jsonl.prompt_tokens.png").stat().st_size > 1000
     perturbed = read(folder / "ptb.jsonl")
     assert all(json.loads(row["modified_test_cases"])["inputs"] for row in perturbed)
-
-
-# --- With the execution server that the README starts first
-
-
-@pytest.fixture
-def cluster() -> Iterator[dict[str, str]]:
-    """`ray start --head` of our own, on free ports and in a private folder; what it started is ended."""
-    ports = []
-    for _ in range(2):
-        with socket.socket() as free:
-            free.bind(("127.0.0.1", 0))
-            ports.append(str(free.getsockname()[1]))
-    home = tempfile.mkdtemp(prefix="r")  # socket paths must be short
-    environment = {"RAY_USAGE_STATS_ENABLED": "0", "RAY_TMPDIR": home}
-    ray = str(Path(sys.executable).parent / "ray")
-    head = subprocess.Popen(
-        [ray, "start", "--head", "--block", "--port", ports[0], "--num-cpus", "2", "--include-dashboard=true",
-         "--dashboard-port", ports[1], "--temp-dir", home],
-        env=os.environ | environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
-    )  # fmt: skip
-    try:
-        yield environment | {"RAY_ADDRESS": f"127.0.0.1:{ports[0]}"}
-    finally:
-        head.send_signal(signal.SIGTERM)
-        try:
-            head.wait(60)
-        finally:
-            head.kill()
-            shutil.rmtree(home, ignore_errors=True)
-
-
-@pytest.mark.full
-def test_taco_on_the_server(folder: Path, cluster: dict[str, str], tmp_path: Path) -> None:
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        http = free.getsockname()[1]
-    bins = Path(sys.executable).parent
-    environment = os.environ | cluster | {"PATH": f"{bins}:{os.environ['PATH']}"}
-    deadline = time.monotonic() + 300
-    while True:
-        started = subprocess.run(
-            [bins / "serve", "start", "--http-host", "127.0.0.1", "--http-port", str(http)],
-            env=environment, capture_output=True, text=True, timeout=300,
-        )  # fmt: skip
-        if started.returncode == 0:
-            break
-        assert time.monotonic() < deadline, started.stderr[-2000:]
-        time.sleep(2)
-    name = ["--name", "evaluator", "--route-prefix", "/evaluator"]
-    server = subprocess.Popen(
-        [bins / "serve", "run", "remote_reward_server:app", *name], cwd=ROOT, env=environment,
-        stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
-    )  # fmt: skip
-    try:
-        out = tmp_path / "out.jsonl"
-        while True:
-            done = shell(
-                f"python preproc/preproc_taco.py -i taco.jsonl -o {out} --evaluator serve", folder, **cluster
-            )
-            if done.returncode == 0:
-                break
-            assert time.monotonic() < deadline + 120, done.stderr[-2000:]
-            time.sleep(2)
-        assert "Ray Serve application" in done.stderr
-        local = folder / "data" / "taco_verified_filtered.jsonl"
-        if local.exists():
-            assert out.read_bytes() == local.read_bytes()
-    finally:
-        server.send_signal(signal.SIGINT)
-        try:
-            server.wait(60)
-        finally:
-            server.kill()
