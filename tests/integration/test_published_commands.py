@@ -1,6 +1,7 @@
 """The data section of the published README: every command as it stands there, on local files.
 
-Hub names are given as local files, and `{INPUT_FNAME}` and the like are filled in; nothing else is changed. Programs run in process; the service is tested in test_serve.py.
+Hub names are given as local files, and `{INPUT_FNAME}` and the like are filled in; nothing else is changed.
+Programs run in process (the service is tested in test_serve.py).
 """
 
 from __future__ import annotations
