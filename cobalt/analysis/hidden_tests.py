@@ -12,11 +12,12 @@ from typing import TYPE_CHECKING, Any
 from cobalt.analysis.outcomes import INFRA_ERROR, Outcomes
 from cobalt.analysis.summary import report_lines, summarize
 from cobalt.errors import InfraError, InputError
+from cobalt.evaluator.door import evaluator_flags
 from cobalt.files import atomic_write
 from cobalt.flags import parser
 from cobalt.pipeline import Progress, Summary, run_rows
 from cobalt.records import Row, TestCases, require
-from cobalt.rollouts.doors import closing_line, evaluator_flags, file_flags, progress_shown
+from cobalt.rollouts.doors import closing_line, file_flags, progress_shown
 from cobalt.rollouts.judging import pass_rate, tests_of, verdict
 from cobalt.rollouts.source import Rows, Source, refuse_overwriting
 from cobalt.store import check_resume, read_jsonl, write_jsonl

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Coroutine, Iterable
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 from cobalt.records import Message
 
@@ -83,3 +85,13 @@ class ChatEngine(Protocol):
     async def aclose(self) -> None:
         """Release what the engine holds. Calling it twice is harmless."""
         ...
+
+
+async def together(requests: Iterable[Coroutine[Any, Any, Completion]]) -> list[Completion]:
+    """All at once, in order. The first error is raised, and the others are then no longer waited for."""
+    tasks = [asyncio.create_task(request) for request in requests]
+    try:
+        return list(await asyncio.gather(*tasks))
+    finally:
+        for task in tasks:
+            task.cancel()

@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Mapping
 from typing import Any
 
-from cobalt.engines.base import CONTENT_FILTER, CONTEXT_OVERFLOW, STOP, Completion, Sampling
+from cobalt.engines.base import CONTENT_FILTER, CONTEXT_OVERFLOW, STOP, Completion, Sampling, together
 from cobalt.engines.openai_api import redacted
 from cobalt.engines.retry import OWN_LIMIT, Pace, Retrier, Retry, retry_after_s
 from cobalt.engines.seeds import derive
@@ -102,14 +102,7 @@ class LiteLLMEngine:
 
     async def chat(self, messages: list[Message], sampling: Sampling) -> list[Completion]:
         """`sampling.n` completions. InputError: the service refuses key or model; InfraError: no answer."""
-        tasks = [
-            asyncio.create_task(self._one(messages, sampling, sampling.index + j)) for j in range(sampling.n)
-        ]
-        try:
-            return list(await asyncio.gather(*tasks))
-        finally:
-            for task in tasks:
-                task.cancel()
+        return await together(self._one(messages, sampling, sampling.index + j) for j in range(sampling.n))
 
     async def aclose(self) -> None:
         if self._router is not None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import hashlib
 import os
 import re
@@ -10,7 +9,7 @@ from collections import Counter
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from cobalt.engines.base import CONTENT_FILTER, CONTEXT_OVERFLOW, STOP, Completion, Sampling
+from cobalt.engines.base import CONTENT_FILTER, CONTEXT_OVERFLOW, STOP, Completion, Sampling, together
 from cobalt.engines.retry import Pace, Retrier, Retry, retry_after_s
 from cobalt.engines.seeds import derive
 from cobalt.errors import InfraError, InputError
@@ -68,14 +67,7 @@ class OpenAIEngine:
 
     async def chat(self, messages: list[Message], sampling: Sampling) -> list[Completion]:
         """`sampling.n` completions. InputError: the service refuses key or model; InfraError: no answer."""
-        tasks = [
-            asyncio.create_task(self._one(messages, sampling, sampling.index + j)) for j in range(sampling.n)
-        ]
-        try:
-            return list(await asyncio.gather(*tasks))
-        finally:
-            for task in tasks:
-                task.cancel()
+        return await together(self._one(messages, sampling, sampling.index + j) for j in range(sampling.n))
 
     async def check(self) -> None:
         """Look for the model in the service's list. Services that have no list are taken at their word."""

@@ -1,9 +1,14 @@
 """What every evaluator offers, in process or remote."""
 
+import asyncio
+from abc import ABC, abstractmethod
+from collections import deque
 from collections.abc import Iterable, Iterator, Mapping
+from concurrent.futures import Future
 from types import TracebackType
 from typing import Any, Protocol, Self
 
+from cobalt.evaluator.rule import Rule
 from cobalt.records import ExecutionResult, TestCases
 
 Tests = TestCases | Mapping[str, Any] | str
@@ -37,6 +42,48 @@ class Evaluator(Protocol):
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None: ...
+
+
+class SubmittingEvaluator(ABC):
+    """The interface of evaluators, from `submit`. `_ahead`: programs that `evaluate_many` reads ahead."""
+
+    _ahead: int
+
+    @abstractmethod
+    def submit(
+        self, code: str | None, test_cases: Tests, *, rule: Rule | None = None
+    ) -> Future[ExecutionResult]:
+        """Start judging; never blocks. Raises BadRequest at once for tests of the wrong shape."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """Let go of everything; what still waits is cancelled or raises InfraError. May be called twice."""
+
+    def evaluate(self, code: str | None, test_cases: Tests, *, rule: Rule | None = None) -> ExecutionResult:
+        return self.submit(code, test_cases, rule=rule).result()
+
+    async def aevaluate(
+        self, code: str | None, test_cases: Tests, *, rule: Rule | None = None
+    ) -> ExecutionResult:
+        return await asyncio.wrap_future(self.submit(code, test_cases, rule=rule))
+
+    def evaluate_many(self, programs: Iterable[tuple[str | None, Tests]]) -> Iterator[ExecutionResult]:
+        """Results in the order of `programs`, which is read only a little ahead of them."""
+        window: deque[Future[ExecutionResult]] = deque()
+        for code, tests in programs:
+            window.append(self.submit(code, tests))
+            if len(window) >= self._ahead:
+                yield window.popleft().result()
+        while window:
+            yield window.popleft().result()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
 
 
 def infra_result(count: int, why: str) -> ExecutionResult:

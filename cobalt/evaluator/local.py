@@ -1,16 +1,12 @@
 """The evaluator of this machine: a pool of sandbox workers, and verdicts made from what they return."""
 
-import asyncio
 import os
 import threading
-from collections import deque
-from collections.abc import Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
 from cobalt.errors import InfraError
-from cobalt.evaluator.base import Tests, infra_result
+from cobalt.evaluator.base import SubmittingEvaluator, Tests, infra_result
 from cobalt.evaluator.rule import PUBLISHED, Rule
 from cobalt.evaluator.sharing import SharedVerdicts
 from cobalt.evaluator.suite import judge_suite
@@ -22,7 +18,7 @@ from cobalt.sandbox.pool import Pool
 NO_CODE = "No code block could be extracted."
 
 
-class LocalEvaluator:
+class LocalEvaluator(SubmittingEvaluator):
     """Judges programs on this machine, `workers` at a time (default: one per CPU that we may use).
 
     `isolation`: `auto` (the best level that works here) or a level's name. `shared_verdicts`: identical
@@ -54,30 +50,12 @@ class LocalEvaluator:
         self._sharing = SharedVerdicts(enabled=shared_verdicts, on_shared=self._count_shared)
         self._pool = Pool(self.workers, self.isolation, self.limits)
         self._threads = ThreadPoolExecutor(self.workers, thread_name_prefix="evaluator")
+        self._ahead = 4 * self.workers
         self._closed = False
-
-    def evaluate(self, code: str | None, test_cases: Tests, *, rule: Rule | None = None) -> ExecutionResult:
-        return self.submit(code, test_cases, rule=rule).result()
-
-    async def aevaluate(
-        self, code: str | None, test_cases: Tests, *, rule: Rule | None = None
-    ) -> ExecutionResult:
-        return await asyncio.wrap_future(self.submit(code, test_cases, rule=rule))
-
-    def evaluate_many(self, programs: Iterable[tuple[str | None, Tests]]) -> Iterator[ExecutionResult]:
-        """Results in the order of `programs`, which is read only a little ahead of them."""
-        window: deque[Future[ExecutionResult]] = deque()
-        for code, tests in programs:
-            window.append(self.submit(code, tests))
-            if len(window) >= 4 * self.workers:
-                yield window.popleft().result()
-        while window:
-            yield window.popleft().result()
 
     def submit(
         self, code: str | None, test_cases: Tests, *, rule: Rule | None = None
     ) -> Future[ExecutionResult]:
-        """Start judging; never blocks. Raises BadRequest at once for tests of the wrong shape."""
         if self._closed:
             raise InfraError("the evaluator is closed")
         tests = TestCases.parse(test_cases)
@@ -94,14 +72,6 @@ class LocalEvaluator:
         self._threads.shutdown(wait=False, cancel_futures=True)
         self._pool.close()
         self._threads.shutdown(wait=True)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
     @property
     def waiting(self) -> int:

@@ -1,17 +1,14 @@
 """What evaluators behind a wire have in common: requests sent together, retries, readiness."""
 
-import asyncio
 import random
 import threading
 import time
 from collections import deque
-from collections.abc import Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
 from cobalt.errors import BadRequest, CobaltError, InfraError
-from cobalt.evaluator.base import Tests
+from cobalt.evaluator.base import SubmittingEvaluator, Tests
 from cobalt.evaluator.request import canary, make_request
 from cobalt.evaluator.rule import Rule
 from cobalt.records import SKIPPED, ExecutionResult
@@ -32,7 +29,7 @@ class Refused(Transient):
     """The service is full and has not begun: the request is to be sent again later."""
 
 
-class RemoteEvaluator:
+class RemoteEvaluator(SubmittingEvaluator):
     """Base of the clients; `_send` (blocking, thread-safe) is theirs.
 
     `_send` takes a list of requests and a deadline in seconds, and returns the list of answers; it raises
@@ -50,33 +47,15 @@ class RemoteEvaluator:
         self.where = where
         self.isolation = "unknown"
         self.counters: dict[str, Any] = {"tests": 0, "shared": 0, "infra_errors": 0, "cpu_s": 0.0}
+        self._ahead = _BATCH * _REQUESTS_AT_ONCE
         self._lock = threading.Lock()
         self._waiting: deque[tuple[dict[str, Any], Future[ExecutionResult]]] = deque()
         self._closed = threading.Event()
         self._threads = ThreadPoolExecutor(_REQUESTS_AT_ONCE, thread_name_prefix="evaluator-client")
 
-    def evaluate(self, code: str | None, test_cases: Tests, *, rule: Rule | None = None) -> ExecutionResult:
-        return self.submit(code, test_cases, rule=rule).result()
-
-    async def aevaluate(
-        self, code: str | None, test_cases: Tests, *, rule: Rule | None = None
-    ) -> ExecutionResult:
-        return await asyncio.wrap_future(self.submit(code, test_cases, rule=rule))
-
-    def evaluate_many(self, programs: Iterable[tuple[str | None, Tests]]) -> Iterator[ExecutionResult]:
-        """Results in the order of `programs`, which is read only a little ahead of them."""
-        window: deque[Future[ExecutionResult]] = deque()
-        for code, tests in programs:
-            window.append(self.submit(code, tests))
-            if len(window) >= _BATCH * _REQUESTS_AT_ONCE:
-                yield window.popleft().result()
-        while window:
-            yield window.popleft().result()
-
     def submit(
         self, code: str | None, test_cases: Tests, *, rule: Rule | None = None
     ) -> Future[ExecutionResult]:
-        """Start judging; never blocks. Raises BadRequest at once for tests of the wrong shape."""
         if self._closed.is_set():
             raise InfraError("the evaluator's client is closed")
         future: Future[ExecutionResult] = Future()
@@ -105,14 +84,6 @@ class RemoteEvaluator:
         self._threads.shutdown(wait=False, cancel_futures=True)
         while self._waiting:
             self._waiting.popleft()[1].cancel()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
     def _send(self, requests: list[dict[str, Any]], seconds: float) -> Any:
         raise NotImplementedError

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from cobalt.engines import ENGINES, check, connect
 from cobalt.engines.base import ChatEngine
 from cobalt.errors import InputError
+from cobalt.evaluator.door import evaluator_flags
 from cobalt.flags import Parser, parser, positive_int
 from cobalt.inputs import INPUT_HELP
 from cobalt.pipeline import Summary, failures_path
@@ -28,16 +29,6 @@ if TYPE_CHECKING:
 def file_flags(flags: Parser) -> None:
     flags.add_argument("-i", "--input_file", required=True, help=INPUT_HELP)
     flags.add_argument("-o", "--output_file", required=True, help="JSONL file to write, or to continue")
-
-
-def evaluator_flags(flags: Parser) -> None:
-    flags.add_argument(
-        "--evaluator", default="auto", metavar="auto|local|serve|URL",
-        help="where programs run; auto is the Serve application of a reachable cluster, else this machine",
-    )  # fmt: skip
-    flags.add_argument(
-        "--workers", type=positive_int, help="worker processes of a local evaluator (default: one per core)"
-    )
 
 
 def rollout_flags(description: str, default_engine: str) -> Parser:

@@ -7,7 +7,7 @@ import os
 import sys
 from collections.abc import Iterable, Iterator
 
-from cobalt.flags import Parser, positive_int
+from cobalt.flags import Parser
 from cobalt.progress import Progress, TerminalProgress, make_progress
 from cobalt.rejects import ON_BAD_ROW
 
@@ -17,16 +17,6 @@ def bad_row_flag(flags: Parser) -> None:
         "--on_bad_row", choices=ON_BAD_ROW, default="fail",
         help="what a row that cannot be used does: end the run, or be listed in OUTPUT.rejects.jsonl",
     )  # fmt: skip
-
-
-def evaluator_flags(flags: Parser) -> None:
-    flags.add_argument(
-        "--evaluator", default="auto", metavar="auto|local|serve|URL",
-        help="where programs run; auto is the Serve application of a reachable cluster, else this machine",
-    )  # fmt: skip
-    flags.add_argument(
-        "--workers", type=positive_int, help="worker processes of a local evaluator (default: one per core)"
-    )
 
 
 def cores() -> int:

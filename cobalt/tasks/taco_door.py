@@ -5,11 +5,12 @@ from __future__ import annotations
 from contextlib import ExitStack
 from typing import cast
 
+from cobalt.evaluator.door import evaluator_flags
 from cobalt.flags import parser
 from cobalt.inputs import INPUT_HELP, open_input
 from cobalt.prompts import load
 from cobalt.tasks.build_taco import build_taco
-from cobalt.tasks.doors import bad_row_flag, evaluator_flags, shown, tell
+from cobalt.tasks.doors import bad_row_flag, shown, tell
 from cobalt.tasks.reference import MAX_SOLUTIONS, Judge
 from cobalt.tasks.splits import DEV_SIZE, NUM_PUBLIC
 from cobalt.tasks.taco import FUNCTIONAL
