@@ -1,6 +1,7 @@
 """Settings for all tests: one thread per process, no network, and a hypothesis profile without deadlines."""
 
 import os
+import signal
 
 from hypothesis import HealthCheck, settings
 
@@ -8,6 +9,9 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
 os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+
+# Under `nohup` or a shell's `&` interrupts are ignored, and so by every process that a test starts.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # Timing on a busy machine is no property of the code.
 settings.register_profile("cobalt", deadline=None, suppress_health_check=[HealthCheck.too_slow])

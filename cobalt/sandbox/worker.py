@@ -49,16 +49,18 @@ class RunFacts:
 class Worker:
     """A zygote and its control socket. Not thread-safe: one caller at a time.
 
+    `packages`: folders of installed packages that programs may import (None: those of `policy.PACKAGES`).
+
     Raises WorkerLost from every method once the worker cannot be trusted; then only `close` is left.
     """
 
-    def __init__(self, level: str, *, stack_bytes: int = 1 << 30) -> None:
+    def __init__(self, level: str, *, stack_bytes: int = 1 << 30, packages: list[str] | None = None) -> None:
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         host = os.pidfd_open(os.getpid())
         command = [sys.executable, "-s", "-S", "-P", _ENTRY, str(theirs.fileno()), str(host), level]
         try:
             self._process = subprocess.Popen(
-                [*command, str(stack_bytes), json.dumps(package_paths())],
+                [*command, str(stack_bytes), json.dumps(package_paths() if packages is None else packages)],
                 env=ENVIRONMENT,
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,

@@ -65,12 +65,15 @@ def _populate(shown: list[str]) -> None:
     """A root file system at `_STAGE`, read-only: the interpreter, the packages `shown` and four devices."""
     kernel.mount("none", "/", "", kernel.MS_REC | kernel.MS_PRIVATE)
     paths = readable_paths()
+    # A project below the staging folder would be out of sight once that is covered.
+    opened = {os.path.basename(path): os.open(path, os.O_PATH | os.O_CLOEXEC) for path in shown}
     kernel.mount("tmpfs", _STAGE, "tmpfs", _LOCKED, "size=1m,mode=755")
     os.umask(0o022)
     for folder in ("proc", "tmp", "dev/shm"):
         os.makedirs(f"{_STAGE}/{folder}")
-    for path in shown:
-        _bind(path, True, _READ_ONLY, f"{PACKAGES}/{os.path.basename(path)}")
+    for name, fd in opened.items():
+        _bind(f"/proc/self/fd/{fd}", True, _READ_ONLY, f"{PACKAGES}/{name}")
+        os.close(fd)
     for path in paths:
         if os.path.islink(path):
             os.makedirs(os.path.dirname(_STAGE + path), exist_ok=True)
