@@ -26,6 +26,9 @@ export TOKENIZERS_PARALLELISM ?= false
 PRIVATE = tmp=$$(mktemp -d /tmp/ct.XXXXXX); trap 'rm -rf "$$tmp"' EXIT; export TMPDIR="$$tmp"; \
 	export OMP_NUM_THREADS="$${OMP_NUM_THREADS:-1}";
 
+# Much of a test's time is waiting (for processes to start, for limits to strike): two files run at a time.
+SIDE_BY_SIDE = -n 2 --dist loadfile
+
 .PHONY: setup demo test test-quick test-full test-vllm lint bench clean help
 
 help: ## this list
@@ -40,10 +43,10 @@ demo: setup ## the method from tasks to report in minutes. SEED=0 TASK_SEED=0 OU
 		$(if $(filter 1 true yes,$(FRESH)),--fresh)
 
 test: setup ## all tests but the longest (12 minutes at most on two cores)
-	@$(PRIVATE) $(PY) -m pytest
+	@$(PRIVATE) $(PY) -m pytest $(SIDE_BY_SIDE)
 
 test-quick: setup ## pure logic only (under a minute)
-	@$(PRIVATE) $(PY) -m pytest tests/unit -q
+	@$(PRIVATE) $(PY) -m pytest $(SIDE_BY_SIDE) tests/unit -q
 
 test-full: setup ## everything, soaks and long checks included
 	@$(PRIVATE) $(PY) -m pytest -m "full or not full"

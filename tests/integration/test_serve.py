@@ -155,7 +155,7 @@ def test_the_service_tells_how_it_is(handle: Any) -> None:
 
 
 def test_an_unreachable_service_is_an_error_and_no_verdict(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("cobalt.evaluator.remote.time.sleep", lambda seconds: None)
+    monkeypatch.setattr("cobalt.evaluator.remote.RemoteEvaluator._pause", lambda self, seconds: None)
     with HttpEvaluator("http://127.0.0.1:9") as evaluator:
         with pytest.raises(InfraError, match="failed"):
             evaluator.evaluate(ADD, TESTS)
