@@ -187,9 +187,9 @@ def _completions(answer: Any, n: int) -> list[Completion]:
 
 def _handle() -> Any:
     """A handle of the application in a cluster that was meant for us, or None. Starts no cluster."""
-    from cobalt.evaluator.client import _cluster_address
+    from cobalt.evaluator.client import cluster_address
 
-    address = _cluster_address()
+    address = cluster_address()
     if address is None:
         return None
     import ray

@@ -44,7 +44,23 @@ class Evaluator(Protocol):
     ) -> None: ...
 
 
-class SubmittingEvaluator(ABC):
+class Closed(ABC):
+    """Closed at the end of a `with` block."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """Let go of everything; what still waits is cancelled or raises InfraError. May be called twice."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+class SubmittingEvaluator(Closed):
     """The interface of evaluators, from `submit`. `_ahead`: programs that `evaluate_many` reads ahead."""
 
     _ahead: int
@@ -54,10 +70,6 @@ class SubmittingEvaluator(ABC):
         self, code: str | None, test_cases: Tests, *, rule: Rule | None = None
     ) -> Future[ExecutionResult]:
         """Start judging; never blocks. Raises BadRequest at once for tests of the wrong shape."""
-
-    @abstractmethod
-    def close(self) -> None:
-        """Let go of everything; what still waits is cancelled or raises InfraError. May be called twice."""
 
     def evaluate(self, code: str | None, test_cases: Tests, *, rule: Rule | None = None) -> ExecutionResult:
         return self.submit(code, test_cases, rule=rule).result()
@@ -76,14 +88,6 @@ class SubmittingEvaluator(ABC):
                 yield window.popleft().result()
         while window:
             yield window.popleft().result()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
 
 def infra_result(count: int, why: str) -> ExecutionResult:

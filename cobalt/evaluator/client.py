@@ -140,7 +140,7 @@ def _serve_handle(*, search: bool) -> Any:
     `search`: take any cluster that runs on this machine. Otherwise only one that was meant for us: `auto`
     must not hold on to the short-lived cluster of another program.
     """
-    address = _cluster_address() or ("auto" if search else None)
+    address = cluster_address() or ("auto" if search else None)
     if address is None:
         return None
     import ray
@@ -163,7 +163,7 @@ def _serve_handle(*, search: bool) -> Any:
     return None
 
 
-def _cluster_address() -> str | None:
+def cluster_address() -> str | None:
     """Address of a cluster that answers: ours if connected, RAY_ADDRESS, or the one begun by `ray start`."""
     if "ray" in sys.modules and sys.modules["ray"].is_initialized():
         return "auto"

@@ -12,9 +12,9 @@ import json
 import threading
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from types import TracebackType
-from typing import TYPE_CHECKING, Any, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, NamedTuple
 
+from cobalt.evaluator.base import Closed
 from cobalt.records import ExecutionResult, TestCases, TestResult
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ class _Known(NamedTuple):
     facts: TestResult
 
 
-class Remember:
+class Remember(Closed):
     """Stands in front of another evaluator (which it closes) and remembers verdicts test by test.
 
     Only verdicts of programs that ran in full are remembered (status `ok`, within the time of the suite).
@@ -62,14 +62,6 @@ class Remember:
 
     def close(self) -> None:
         self.inner.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
     def _look_up(self, code: str | None, test_cases: Tests) -> _Request:
         tests = TestCases.parse(test_cases)

@@ -252,4 +252,4 @@ class Runner:
 
 def lines(stages: Sequence[Stage]) -> list[Line]:
     """What the view shows of stages."""
-    return [Line(stage.name, stage.title, 0 if stage.beside else stage.expected_s) for stage in stages]
+    return [Line(stage.name, stage.title, stage.expected_s) for stage in stages]
