@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 import difflib
+import re
 import types
 import typing
 from collections.abc import Sequence
@@ -38,11 +39,11 @@ class Bounds:
         return None
 
 
-def load(path: Path, kind: type[T]) -> T:
-    """Read the YAML file `path` as a `kind` (a dataclass).
+def load(path: Path, kind: type[T], settings: Sequence[str] = ()) -> T:
+    """Read the YAML file `path` as a `kind` (a dataclass), changed by `settings` (`a.b.0.c=VALUE`, in YAML).
 
-    Raises InputError (`file:line: field ...`) for a file that cannot be read, is no YAML, has unknown,
-    doubled or missing keys, or a value of the wrong type or range.
+    Raises InputError (`file:line: field ...`, or naming the setting) for a file that cannot be read, is no
+    YAML, has unknown, doubled or missing keys, or a value of the wrong type or range.
     """
     try:
         text = path.read_text(encoding="utf-8")
@@ -55,8 +56,54 @@ def load(path: Path, kind: type[T]) -> T:
         raise InputError(f"{where}: not valid YAML ({getattr(error, 'problem', None) or error})") from None
     if node is None:
         raise InputError(f"{path}: the file is empty")
+    for setting in settings:
+        _change(node, setting)
     made: T = _dataclass(node, kind, (), path)
     return made
+
+
+def _change(node: yaml.Node, setting: str) -> None:
+    """Put the value of a setting into the tree; where mappings are missing, they are made."""
+    key, equals, text = setting.partition("=")
+    names = key.strip().split(".")
+    try:
+        value = yaml.compose(text, Loader=yaml.SafeLoader) if equals else None
+    except yaml.YAMLError as error:
+        raise InputError(f"--set {setting}: not valid YAML ({getattr(error, 'problem', error)})") from None
+    if not equals or not all(names):
+        raise InputError(f"--set {setting}: must be section.key=value")
+    new = value or yaml.ScalarNode("tag:yaml.org,2002:null", "")
+    for place, name in enumerate(names):
+        last = place == len(names) - 1
+        below = new if last else yaml.MappingNode("tag:yaml.org,2002:map", [])
+        if isinstance(node, yaml.SequenceNode):
+            if not name.isdigit() or int(name) >= len(node.value):
+                at = ".".join(names[: place + 1])
+                raise InputError(f"--set {setting}: '{at}': the list has {len(node.value)} items, from 0")
+            if last:
+                node.value[int(name)] = below
+            node = node.value[int(name)]
+        elif isinstance(node, yaml.MappingNode):
+            found = next((pair for pair in node.value if str(pair[0].value) == name), None)
+            if found is None or last:
+                made = (yaml.ScalarNode("tag:yaml.org,2002:str", name), below)
+                _origin(made[0], setting)
+                _origin(below, setting)
+                node.value = [pair for pair in node.value if pair is not found] + [made]
+                found = made
+            node = found[1]
+        else:
+            raise InputError(f"--set {setting}: '{'.'.join(names[:place])}' is a value, not a section")
+    _origin(new, setting)
+
+
+def _origin(node: yaml.Node, setting: str) -> None:
+    """Remember that a node and those below it come from a setting."""
+    node.start_mark = f"--set {setting}"
+    below = node.value if isinstance(node, yaml.SequenceNode | yaml.MappingNode) else []
+    for each in below:
+        for inner in each if isinstance(each, tuple) else (each,):
+            _origin(inner, setting)
 
 
 def _dataclass(node: yaml.Node, kind: type[T], at: tuple[str, ...], path: Path) -> T:
@@ -81,7 +128,23 @@ def _dataclass(node: yaml.Node, kind: type[T], at: tuple[str, ...], path: Path) 
     try:
         return kind(**values)
     except ValueError as error:
-        raise _error(node, path, at, str(error)) from None
+        raise _error(_mentioned(node, str(error)), path, at, str(error)) from None
+
+
+def _mentioned(node: yaml.Node, message: str) -> yaml.Node:
+    """The node of the field that a message names first, as far as it is in the file."""
+    named = re.search(r"'([\w.]+)'", message)
+    for name in named[1].split(".") if named else ():
+        if isinstance(node, yaml.MappingNode):
+            below = {str(key.value): value for key, value in node.value}
+        else:
+            below = (
+                {str(i): each for i, each in enumerate(node.value)} if isinstance(node.value, list) else {}
+            )
+        if name not in below:
+            break
+        node = below[name]
+    return node
 
 
 def _value(node: yaml.Node, hint: Any, at: tuple[str, ...], path: Path) -> Any:
@@ -139,4 +202,6 @@ def _names(kind: type[Any]) -> Sequence[str]:
 
 def _error(node: yaml.Node, path: Path, at: tuple[str, ...], message: str) -> InputError:
     field = f"'{'.'.join(at)}' " if at else ""
-    return InputError(f"{path}:{node.start_mark.line + 1}: {field}{message}")
+    mark = node.start_mark
+    where = mark if isinstance(mark, str) else f"{path}:{mark.line + 1}"
+    return InputError(f"{where}: {field}{message}")

@@ -60,7 +60,7 @@ def test_numbers_as_people_write_them(tmp_path):
         ("name: x\nname: y\n", ":2: 'name' is given twice"),
         ("tasks: {train: 5}\n", "'name' is missing"),
         ("name: x\ntrain: {contexts: 9, mini_batches: 2}\n", "'train.contexts' (9) must be a multiple of"),
-        ("name: x\ntrain: {steps: }\n", "'train.steps' must be a whole number"),
+        ("name: x\ntrain: {contexts: }\n", "'train.contexts' must be a whole number"),
         ("name: x\n tasks: [\n", "not valid YAML"),
         ("- 1\n", "must be a mapping"),
         ("", "the file is empty"),

@@ -1,0 +1,262 @@
+"""The sections of a configuration file. Defaults are those of the demo (`configs/tiny.yaml` states them)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Annotated, Literal
+
+from cobalt.run.schema import Bounds
+
+Count = Annotated[int, Bounds(1)]
+Share = Annotated[float, Bounds(0, 1)]
+
+TINY_TASKS = {"train": 150, "dev": 100, "heldout": 300}
+
+
+@dataclass(frozen=True)
+class Tasks:
+    """Where the tasks of training, development and held-out splits come from.
+
+    `family` `tiny`: the project's own tasks, drawn, disjoint by structure; the counts say how many. `taco`:
+    TACO-verified (`source`: a file or a data set of the hub), filtered, verified and split as by
+    `preproc/preproc_taco.py`; there is no held-out split, `evaluate.sets` names other data. `files`: ready
+    tasks, one file (or hub name) per split. For `taco` and `files` `train` keeps the first so many (null:
+    all), as does `heldout`; `dev` is the size of TACO's development split. `expected_train` and
+    `expected_dev` are for the cost plan where nothing was counted yet.
+    """
+
+    family: Literal["tiny", "taco", "files"] = "tiny"
+    train: Count | None = None
+    dev: Count | None = None
+    heldout: Annotated[int, Bounds(2)] | None = None
+    source: str | None = None
+    train_file: str | None = None
+    dev_file: str | None = None
+    heldout_file: str | None = None
+    max_solutions: Annotated[int, Bounds(0)] = 16
+    require_verified: bool = False
+    functional: Literal["stdin", "call", "drop"] = "stdin"
+    public_tests: Count = 4
+    split_seed: int = 42
+    expected_train: Count | None = None
+    expected_dev: Count | None = None
+
+    def __post_init__(self) -> None:
+        if self.family == "tiny":
+            for name, count in TINY_TASKS.items():
+                if getattr(self, name) is None:
+                    object.__setattr__(self, name, count)
+
+    @property
+    def splits(self) -> tuple[str, ...]:
+        """The splits there are."""
+        has_heldout = self.family == "tiny" or self.heldout_file is not None
+        return ("train", "dev", "heldout") if has_heldout else ("train", "dev")
+
+
+@dataclass(frozen=True)
+class Model:
+    """The reference model: what collects the trajectories and is trained.
+
+    `path`: a Hugging Face folder, relative to the configuration file, or a name on the hub. `engine` runs it:
+    `transformers` in this process; `vllm`, the Serve application `vllm_engine_actor:app`, started for the
+    stages that need it (`execution.serving`), or a server at `base_url`; `openai`, any service at
+    `base_url`; `litellm`, a provider. For the last two `served_name` is the model's name there (null: as
+    `path`), and `trained_engine` (transformers or vllm) runs the trained models; elsewhere null means
+    `engine`. `prompts`: `default`, `tiny` or a file. `max_context`: tokens of prompt and completion.
+    `thinking`: dialogues keep what follows the last `</think>` only.
+    """
+
+    path: str = "../models/tiny-reference"
+    engine: Literal["transformers", "vllm", "openai", "litellm"] = "transformers"
+    base_url: str | None = None
+    served_name: str | None = None
+    trained_engine: Literal["transformers", "vllm"] | None = None
+    prompts: str = "tiny"
+    max_context: Count = 512
+    thinking: bool = False
+
+
+@dataclass(frozen=True)
+class Sampling:
+    """How programs are sampled everywhere but in training (whose settings are its own)."""
+
+    temperature: Annotated[float, Bounds(0)] = 1.0
+    top_p: Share = 1.0
+    max_tokens: Count = 64
+
+
+@dataclass(frozen=True)
+class Collect:
+    """Trajectories of the reference: `samples` per task, `turns` programs each."""
+
+    samples: Annotated[int, Bounds(2)] = 8
+    turns: Annotated[int, Bounds(2)] = 3
+
+
+@dataclass(frozen=True)
+class Contexts:
+    """How trajectories become contexts.
+
+    `policy`: stop rules of slicing, as published or corrected. `selection`: which trajectories of a task are
+    cut, `max_variance` (published: at most four, of the largest variance of the range of pass rates),
+    `random` (at most four) or `all` candidates. `partial`: false leaves the slices out, so that only problem
+    statements are trained on. A prompt longer than `max_prompt_tokens` is not cut further (null: as
+    `train.max_prompt_tokens`).
+    """
+
+    policy: Literal["faithful", "fixed"] = "faithful"
+    selection: Literal["max_variance", "random", "all"] = "max_variance"
+    partial: bool = True
+    max_prompt_tokens: Count | None = None
+
+
+@dataclass(frozen=True)
+class Train:
+    """Training in verl by a `recipe` of `verl/config/recipe`.
+
+    `steps` (null: `epochs` passes over the data) of `contexts` x `completions`, `mini_batches` optimiser
+    steps each. `profile` and `scale`: files of `verl/config` (scale null: tiny on CPU, published on GPUs).
+    `gpus` per node (profile gpu; null: as the profile says). `lora_rank` 0 trains all weights.
+    `perturbed_share`: of the training rows, recipe cobalt_ptb only. `overrides` are verl settings
+    (`key=value`) appended as they are.
+    """
+
+    recipe: str = "cobalt"
+    profile: Literal["cpu", "gpu"] = "cpu"
+    scale: Literal["tiny", "published"] | None = None
+    reward_profile: str = "plain"
+    steps: Count | None = None
+    epochs: Count | None = None
+    contexts: Count = 16
+    completions: Annotated[int, Bounds(2)] = 8
+    mini_batches: Count = 2
+    learning_rate: Annotated[float, Bounds(0)] = 4e-4
+    max_prompt_tokens: Count = 320
+    max_response_tokens: Count = 64
+    gpus: Count | None = None
+    lora_rank: Annotated[int, Bounds(0)] = 0
+    lora_alpha: Count = 16
+    perturbed_share: Annotated[float, Bounds(0.01, 1)] | None = None
+    overrides: list[str] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        if self.steps is None and self.epochs is None:
+            object.__setattr__(self, "steps", 60)
+
+
+@dataclass(frozen=True)
+class EvaluationSet:
+    """Tasks to evaluate on.
+
+    `source`: `heldout` or `dev` (splits of `tasks`), or a file or hub name. `kind` of the source: ready
+    `tasks`, a `livecodebench` release, or tasks to be `perturbed` (two public tests exchange their outputs).
+    `samples` and `turns`: null means those of `evaluate`. `limit`: the first so many tasks. `expected`: how
+    many tasks, for the cost plan.
+    """
+
+    name: str
+    source: str = "heldout"
+    kind: Literal["tasks", "livecodebench", "perturbed"] = "tasks"
+    samples: Count | None = None
+    turns: Annotated[int, Bounds(2)] | None = None
+    limit: Annotated[int, Bounds(2)] | None = None
+    functional: Literal["stdin", "call"] = "stdin"
+    expected: Count | None = None
+
+
+@dataclass(frozen=True)
+class Evaluate:
+    """Evaluation: `samples` dialogues per task of `turns` programs, judged by hidden tests.
+
+    The first of `sets` is what `results.json`, the controls and `report.html` are about.
+    """
+
+    samples: Count = 2
+    turns: Annotated[int, Bounds(2)] = 3
+    sets: list[EvaluationSet] = field(default_factory=lambda: [EvaluationSet("heldout")])
+
+
+@dataclass(frozen=True)
+class Perturb:
+    """Dialogues of the reference and the trained model on tasks whose public tests are perturbed.
+
+    `source`: `dev`, `heldout`, or a file or hub name of ready tasks; the first `limit` of them. `samples`
+    and `turns`: null means those of `evaluate`. `seed` draws the tests that exchange their outputs.
+    """
+
+    source: str = "dev"
+    limit: Annotated[int, Bounds(2)] | None = 40
+    samples: Count | None = None
+    turns: Annotated[int, Bounds(2)] | None = None
+    seed: int = 42
+    expected: Count | None = None
+
+
+@dataclass(frozen=True)
+class Judge:
+    """A model that sorts turn errors into kinds of hacking; used only if its key is there.
+
+    `key_variable`: the environment variable that must be set ("" if the service needs none). `votes` per
+    case; the first `max_cases` cases (null: all).
+    """
+
+    model: str
+    engine: Literal["litellm", "openai", "vllm"] = "litellm"
+    base_url: str | None = None
+    key_variable: str = "OPENAI_API_KEY"
+    votes: Count = 1
+    max_cases: Count | None = None
+
+
+@dataclass(frozen=True)
+class HackAnalysis:
+    """Turns of the perturbed dialogues that accepted a wrong test; `match` as in `cobalt.analysis`."""
+
+    match: Literal["faithful", "exact"] = "faithful"
+    judge: Judge | None = None
+
+
+@dataclass(frozen=True)
+class Controls:
+    """What must not explain the gain. Each can be switched off."""
+
+    single_turn_training: bool = True
+    blank_feedback: bool = True
+    other_feedback: bool = True
+    best_of_turns: bool = True
+
+
+@dataclass(frozen=True)
+class Serving:
+    """The Serve application that engine `vllm` starts.
+
+    `replicas` of `tensor_parallel` GPUs each; `eager` starts sooner and runs slower. It must answer within
+    `start_s` seconds. `command` replaces it: the words of a command that serves an OpenAI-compatible API at
+    `http://127.0.0.1:{port}`, where `{model}`, `{port}`, `{replicas}`, `{tensor_parallel}` and
+    `{max_context}` are filled in.
+    """
+
+    replicas: Count = 1
+    tensor_parallel: Count = 1
+    eager: bool = False
+    gpu_memory: Annotated[float, Bounds(0.05, 1)] = 0.9
+    start_s: Count = 1800
+    command: list[str] | None = None
+
+
+@dataclass(frozen=True)
+class Execution:
+    """How the work is done; none of it changes results, so a run may continue under other values.
+
+    `workers` that run programs (None: one per CPU core), `isolation` level of the sandbox, `evaluator`:
+    `local`, or the execution service as `serve`, `auto` or a URL. `concurrency`: completions in flight,
+    `threads` of the engine that samples.
+    """
+
+    workers: Count | None = None
+    isolation: str = "auto"
+    evaluator: str = "local"
+    concurrency: Count = 256
+    threads: Count = 1
+    serving: Serving = field(default_factory=Serving)
