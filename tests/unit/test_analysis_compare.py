@@ -2,6 +2,8 @@
 
 import itertools
 import json
+import math
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -10,7 +12,7 @@ from cobalt.analysis.compare import compare
 from cobalt.analysis.runs import EvaluatedRun, named_paths
 from cobalt.commands import compare as command
 from cobalt.errors import InputError
-from cobalt.stats import detectable_difference, holm, paired_permutation, t_quantile
+from cobalt.stats import detectable_difference, holm, paired_bootstrap, paired_permutation, t_quantile
 from cobalt.store import write_jsonl
 
 TESTS = json.dumps({"inputs": ["1"], "outputs": ["1"]})
@@ -149,24 +151,118 @@ def test_names_of_runs(tmp_path):
         named_paths(["n=a", "n=b"])
 
 
-def test_permutation_p_values_are_exact_and_uniform_enough():
+def in_memory(name, rates, groups=None):
+    """A run that was never a file: rates [sample][turn] by id."""
+    run = EvaluatedRun(name, Path(f"{name}.jsonl"))
+    for key, table in rates.items():
+        run.add({"id": key, "all_pass_rates": table} | ({"group": groups[key]} if groups else {}), name)
+    return run
+
+
+def test_everything_that_was_asked_is_recorded(runs):
+    found = compare(runs, turns=[1], seed=3, resamples=20, permutations=30)
+    del found["comparisons"]
+    assert found == {
+        "schema": 1,
+        "runs": [{"name": run.name, "path": str(run.path), "samples": 2} for run in runs],
+        "tasks": 4, "groups": 3, "turns": [1], "tests": 1, "power": 0.8,
+        "seed": 3, "resamples": 20, "permutations": 30, "notes": [],
+    }  # fmt: skip
+
+
+def test_settings_reach_the_statistics_by_task_and_by_group():
+    rng = np.random.default_rng(0)
+    groups = {key: key % 30 for key in range(90)}
+    shares = rng.integers(0, 2, size=(2, 90, 4))
+    both = [
+        in_memory(n, {k: shares[i, k][:, None].tolist() for k in groups}, groups)
+        for i, n in ((0, "x"), (1, "y"))
+    ]
+    how = {"seed": 7, "resamples": 50, "permutations": 60}
+    row = compare(both, **how)["comparisons"][0]
+    x, y = shares.mean(axis=2)
+    assert (row["better"], row["worse"], row["equal"]) == ((y > x).sum(), (y < x).sum(), (y == x).sum())
+    for suffix, labels, clusters in (("", None, 90), ("_group", list(groups.values()), 30)):
+        interval = paired_bootstrap(y, x, labels, n=50, seed=7)
+        assert row[f"se{suffix}"] == 100 * interval.se
+        assert row[f"ci95{suffix}"] == [100 * interval.lo, 100 * interval.hi]
+        assert row[f"p{suffix}"] == paired_permutation(y, x, labels, n=60, seed=7)
+        assert row[f"detectable_points{suffix}"] == 100 * detectable_difference(interval.se, clusters)
+    del how["seed"]
+    assert compare(both, **how) == compare(both, **how, seed=0) != compare(both, **how, seed=1)
+
+
+def test_the_other_way_round_is_worse_by_as_much(runs):
+    last = compare(runs[::-1])["comparisons"][1]
+    assert (last["points"], last["pass_at_1"]) == (pytest.approx(-37.5), [0.625, 0.25])
+    assert (last["better"], last["worse"], last["equal"]) == (0, 3, 1)
+
+
+def test_one_task_has_a_difference_and_no_error():
+    one, two = (
+        [in_memory(n, {k: [[r]] for k in keys}) for n, r in (("x", 0), ("y", 1))] for keys in ("a", "ab")
+    )
+    row = compare(one)["comparisons"][0]
+    assert (row["points"], row["se"], row["ci95"], row["p"]) == (100.0, None, [None, None], None)
+    assert row["detectable_points"] is None and "p_holm" not in row
+    row = compare(two)["comparisons"][0]
+    assert (row["se"], row["ci95"], row["p"], row["p_holm"]) == (0.0, [100.0, 100.0], 0.5, 0.5)
+
+
+def test_a_turn_without_verdicts_has_no_figures(tmp_path, capsys):
+    rates = {key: [[0.0, None]] for key in "abc"} | {"d": [[1.0, None]]}
+    masked, full = in_memory("x", rates), in_memory("y", {key: [[1.0, 1.0]] for key in "abcd"})
+    for pair in ([masked, full], [full, masked]):
+        found = compare(pair)
+        assert [row["n"] for row in found["comparisons"]] == [4, 0]
+        assert found["comparisons"][0]["p_holm"] == found["comparisons"][0]["p"] == 0.25
+        assert found["comparisons"][1] == {
+            "a": pair[0].name, "b": pair[1].name, "turn": 1, "n": 0, "left_out": 4,
+            "pass_at_1": [None, None], "points": None, "ci95": [None, None], "p": None,
+        }  # fmt: skip
+        command.show(found)
+        assert "n/a" in capsys.readouterr().out
+
+
+def test_groups_come_from_the_base_and_one_that_is_left_has_no_error():
+    groups = {"a": "g", "b": "g", "c": "h"}
+    plain = {key: [[1.0]] for key in "abc"}
+    without, base = in_memory("x", plain), in_memory("y", plain, groups)
+    assert compare([base, without])["groups"] == 2
+    found = compare([without, base])
+    assert found["groups"] is None and "p_group" not in found["comparisons"][0]
+    row = compare([base, in_memory("z", plain | {"c": [[None]]})])["comparisons"][0]
+    assert row["se"] == 0.0 and row["se_group"] is row["p_group"] is row["detectable_points_group"] is None
+    assert row["ci95_group"] == [None, None] and "p_group_holm" not in row
+
+
+def test_permutation_p_values_are_exact():
     rng = np.random.default_rng(0)
     a, b = rng.normal(size=9).round(2), rng.normal(size=9).round(2)
     flips = itertools.product([1, -1], repeat=9)
     sums = [abs(np.dot(signs, a - b)) for signs in flips]
     assert paired_permutation(a, b) == pytest.approx(np.mean(np.array(sums) >= abs((a - b).sum()) - 1e-9))
     assert paired_permutation(a, a) == 1.0
+    for scale in (1e-6, 1e6):
+        assert paired_permutation(a * scale, b * scale) == paired_permutation(a, b)
+    # All assignments of 16 signs are counted, of 17 a sample in which the observed one always is.
+    assert paired_permutation(np.ones(16), np.zeros(16)) == 2 / 2**16
+    assert paired_permutation(np.ones(17), np.zeros(17), n=100) == 1 / 101
     # More clusters than can be counted: random signs come close to the exact value of a normal sum.
     x = np.concatenate([np.full(60, 1.0), np.full(40, -1.0)])
     assert paired_permutation(x, np.zeros(100)) == pytest.approx(0.0569, abs=0.006)  # binomial, both tails
-    zeros = np.zeros(30)
+
+
+def test_permutation_p_values_are_uniform_where_nothing_differs():
+    rng, zeros = np.random.default_rng(0), np.zeros(30)
     hits = sum(paired_permutation(rng.normal(size=30), zeros, n=400, seed=s) <= 0.05 for s in range(400))
     assert 8 <= hits <= 34
 
 
 def test_holm_is_the_textbook_procedure():
     assert holm([0.01, 0.04, 0.03, 0.005]) == pytest.approx([0.03, 0.06, 0.06, 0.02])
-    assert holm([0.5, 0.9]) == [1.0, 1.0] and holm([]) == []
+    assert holm([0.5, 0.9]) == holm([0.9, 0.9]) == [1.0, 1.0]
+    assert holm([]) == [] and holm([1.0, 0.0]) == [1.0, 0.0]
     with pytest.raises(ValueError, match="p values"):
         holm([1.5])
 
@@ -179,4 +275,5 @@ def test_detectable_difference_has_the_power_it_says():
     values = rng.normal(found, se * np.sqrt(n), size=(4000, n))
     t = values.mean(axis=1) / (values.std(axis=1, ddof=1) / np.sqrt(n))
     assert (t > t_quantile(0.975, n - 1)).mean() == pytest.approx(0.8, abs=0.02)
-    assert np.isnan(detectable_difference(0.1, 1))
+    assert np.isnan(detectable_difference(0.1, 1)) and np.isnan(detectable_difference(math.nan, 40))
+    assert detectable_difference(0.1, 2) == pytest.approx(0.1 * (12.706204736 + 1.376381920))

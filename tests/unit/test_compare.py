@@ -32,6 +32,10 @@ def test_text_travels_through_bytes_unchanged(text):
     assert decode(encode(text)) == text
 
 
+def test_lone_surrogates_are_kept():
+    assert encode("a\ud800") == b"a\xed\xa0\x80" and decode(b"a\xed\xa0\x80") == "a\ud800"
+
+
 @pytest.mark.parametrize(
     ("data", "text"),
     [
@@ -77,7 +81,8 @@ def test_values(text, expected, equal):
 
 def test_the_value_is_the_last_line():
     assert value_text("noise\n[9]\n\n[1, 2]\n") == "[1, 2]"
-    assert value_text("") == ""
+    assert value_text("") == value_text("\n\n") == ""
+    assert value_text("1\n 2X\n") == " 2X" and value_text("1\n \n") == " "  # only newlines end a line
 
 
 @given(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import re
 import sys
+import tempfile
 import time
 from pathlib import Path
 from types import SimpleNamespace
@@ -404,6 +405,17 @@ def test_tokenizer_counter_leaves_special_tokens_out() -> None:
         return {"input_ids": [1] * len(text.split())}
 
     assert tokenizer_counter(tokenizer)("a b \ud800") == 3
+
+
+def test_where_the_encoding_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    name = "fb374d419588a4632f3f557e76b4b70aebbca790"
+    for variable in ("TIKTOKEN_CACHE_DIR", "DATA_GYM_CACHE_DIR"):
+        monkeypatch.delenv(variable, raising=False)
+    assert o200k_path() == Path(tempfile.gettempdir()) / "data-gym-cache" / name
+    monkeypatch.setenv("DATA_GYM_CACHE_DIR", "/gym")
+    assert o200k_path() == Path("/gym") / name
+    monkeypatch.setenv("TIKTOKEN_CACHE_DIR", "/tik")
+    assert o200k_path() == Path("/tik") / name
 
 
 def test_o200k_is_never_fetched_unasked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

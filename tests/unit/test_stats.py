@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats as scipy_stats
 
-from cobalt.stats import clustered_mean, paired_bootstrap, pass_at_k, t_quantile
+from cobalt.stats import clustered_mean, paired_bootstrap, paired_permutation, pass_at_k, t_quantile
 
 
 @given(st.integers(1, 8).flatmap(lambda n: st.tuples(st.just(n), st.integers(0, n), st.integers(1, n))))
@@ -22,7 +22,7 @@ def test_pass_at_k_is_the_share_of_draws_with_a_right_one(case):
 def test_pass_at_k_on_its_borders():
     assert math.isnan(pass_at_k(3, 3, 4))
     assert pass_at_k(16, 4, 1) == 0.25
-    assert 0 < pass_at_k(100_000, 1, 50_000) < 1
+    assert 0 < pass_at_k(2_000, 1, 1_000) < 1  # binomials beyond the range of floats
     for bad in [(3, 4, 1), (3, -1, 1), (3, 1, 0)]:
         with pytest.raises(ValueError, match="needs"):
             pass_at_k(*bad)
@@ -61,17 +61,55 @@ def test_one_cluster_has_no_interval():
     assert math.isnan(paired_bootstrap([1.0], [0.0]).lo)
 
 
-@pytest.mark.parametrize("bad", [[], [[]], [[1.0], []], [[math.nan]], [[math.inf]]])
-def test_what_has_no_mean(bad):
-    with pytest.raises(ValueError):
+def test_two_clusters_have_one_degree_of_freedom():
+    for found in (clustered_mean([[0.0], [1.0]]), clustered_mean([[0.0], [1.0], [1.0]], [7, 8, 8])):
+        # One side's deviations sum to what the other's do, with the other sign: se^2 = 2 * 2 e^2 / N^2.
+        se = 0.5 if found.mean == 0.5 else 2 * (2 / 3) / 3
+        assert tuple(found) == pytest.approx(
+            (found.mean, found.mean - 12.706204736 * se, found.mean + 12.706204736 * se, se)
+        )
+    drawn = paired_bootstrap([1.0, 1.0], [0.0, 1.0])
+    # Both clusters twice, or one of each: 0, 0.5, 0.5, 1.
+    assert (drawn.mean, drawn.lo, drawn.hi) == (0.5, 0.0, 1.0)
+    assert drawn.se == pytest.approx(math.sqrt(1 / 8), rel=0.05)
+
+
+@pytest.mark.parametrize(
+    ("bad", "says"),
+    [
+        ([], "^values_by_task must hold one value per task"),
+        ([[]], "^task 0 has no values$"),
+        ([[1.0], []], "^task 1 has no values$"),
+        ([[math.nan]], "^values_by_task holds values that are not finite$"),
+        ([[math.inf]], "^values_by_task holds values that are not finite$"),
+    ],
+)
+def test_what_has_no_mean(bad, says):
+    with pytest.raises(ValueError, match=says):
         clustered_mean(bad)
 
 
-def test_mismatched_lengths():
-    with pytest.raises(ValueError, match="paired"):
-        paired_bootstrap([1.0], [1.0, 2.0])
-    with pytest.raises(ValueError, match="cluster labels"):
-        paired_bootstrap([1.0, 0.0], [1.0, 2.0], ["a"])
+@pytest.mark.parametrize("function", [paired_bootstrap, paired_permutation])
+def test_what_cannot_be_paired(function):
+    with pytest.raises(ValueError, match=r"^a holds values that are not finite$"):
+        function([math.nan, 0.0], [1.0, 2.0])
+    with pytest.raises(ValueError, match=r"^b holds values that are not finite$"):
+        function([0.0, 0.0], [1.0, math.inf])
+    with pytest.raises(ValueError, match=r"^a must hold one value per task and at least one task$"):
+        function([], [])
+    with pytest.raises(ValueError, match="must hold one value per task"):
+        function([[1.0], [0.0]], [[1.0], [0.0]])
+    with pytest.raises(ValueError, match=r"^a and b must be paired by task, got 1 and 2 values$"):
+        function([1.0], [1.0, 2.0])
+    with pytest.raises(ValueError, match=r"^2 tasks but 1 cluster labels$"):
+        function([1.0, 0.0], [1.0, 2.0], ["a"])
+
+
+def test_defaults_are_those_documented():
+    rng = np.random.default_rng(2)
+    a, b = rng.random(20), rng.random(20)
+    assert paired_bootstrap(a, b) == paired_bootstrap(a, b, None, n=2000, seed=0)
+    assert paired_permutation(a, b) == paired_permutation(a, b, None, n=20_000, seed=0)
 
 
 def test_bootstrap_is_seeded_and_paired():
