@@ -41,8 +41,10 @@ async def test_nothing_is_lost_doubled_or_misjudged(tmp_path, engine_name):
     tasks = [add_task(i) for i in range(TASKS // 12 if few else TASKS)]
     settings = MultiTurnSettings(n=SAMPLES, turns=TURNS, first_turn=True, prompts=TINY, seed=1)
     out = tmp_path / "out.jsonl"
-    with fault_server() as (url, faults), LocalEvaluator(2) as evaluator:
-        engine = connect(engine_name, "scripted", url, timeout_s=1.0, backoff_s=0.02, retries=12)
+    # A time-out so long that a busy machine does not make a good answer late, which would be paid for twice.
+    with fault_server(hang_s=12.0) as (url, faults), LocalEvaluator(2) as evaluator:
+        timeout_s = 1.0 if few else 5.0
+        engine = connect(engine_name, "scripted", url, timeout_s=timeout_s, backoff_s=0.02, retries=12)
         summary = await multi_turn(tasks, out, engine, evaluator, settings, concurrency=64)
         await engine.aclose()
     assert (summary.failed, summary.written) == (0, len(tasks))

@@ -1,6 +1,7 @@
 """The inference commands as published, each as its own process against a local server."""
 
 import asyncio
+import contextlib
 import importlib.util
 import json
 import os
@@ -9,7 +10,6 @@ import subprocess
 import sys
 import threading
 import time
-from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -92,15 +92,21 @@ def test_litellm_commands(tasks, tmp_path):
         assert CANARY not in text
 
 
-def environments(pid):
-    """The environments of all processes below one."""
+def environments(pid, own=None):
+    """The environments of all processes below one whose command line is `own`.
+
+    Between fork and exec its children show its command line and environment for a moment; one that is to stay
+    without a program of its own still does so a second later.
+    """
     found = []
     for task in Path(f"/proc/{pid}/task").iterdir():
         for child in (task / "children").read_text().split():
-            found += [
-                (Path(f"/proc/{child}/environ").read_bytes(), Path(f"/proc/{child}/cmdline").read_bytes())
-            ]
-            found += environments(child)
+            folder, deadline = Path("/proc", child), time.monotonic() + 1
+            with contextlib.suppress(FileNotFoundError, ProcessLookupError):  # it has ended
+                while (folder / "cmdline").read_bytes() == own and time.monotonic() < deadline:
+                    time.sleep(0.001)
+                found.append(((folder / "environ").read_bytes(), (folder / "cmdline").read_bytes()))
+                found += environments(child)
     return found
 
 
@@ -114,7 +120,7 @@ def test_no_child_process_is_given_the_key(tasks, tmp_path):
         process = subprocess.Popen(command("run_single_turn_vllm", *args), env=here)
         try:
             while process.poll() is None and len(seen) < 3:
-                seen += environments(process.pid)
+                seen += environments(process.pid, Path(f"/proc/{process.pid}/cmdline").read_bytes())
                 time.sleep(0.01)
             assert process.wait(60) == 0
         finally:
@@ -123,7 +129,7 @@ def test_no_child_process_is_given_the_key(tasks, tmp_path):
     assert seen and not any(CANARY.encode() in text for pair in seen for text in pair)
 
 
-@contextmanager
+@contextlib.contextmanager
 def refusing(status):
     """A service that quotes the key in its refusal."""
     started, place = threading.Event(), {}
