@@ -32,13 +32,15 @@ def exponential(
 ) -> list[float]:
     """Weights ``exp(A_i / temperature)`` of the leave-one-out advantages, at most ``clip``; [n], positive.
 
-    Raises ValueError for n < 2 or a temperature that is not positive.
+    Raises ValueError for n < 2, or a temperature or clip that is not positive.
     """
     if temperature <= 0:
         raise ValueError(f"temperature must be positive, got {temperature!r}")
+    if clip is not None and clip <= 0:
+        raise ValueError(f"clip must be positive, got {clip!r}")
     bound = math.inf if clip is None else clip
-    limit = math.log(bound) if bound < math.inf else 700.0  # exp of more than 709 overflows
-    return [min(bound, math.exp(min(limit, value / temperature))) for value in rloo(rewards)]
+    # exp of more than 709 overflows
+    return [min(bound, math.exp(min(700.0, value / temperature))) for value in rloo(rewards)]
 
 
 def _at_least_two(rewards: Sequence[float]) -> None:

@@ -253,6 +253,13 @@ def test_permutation_p_values_are_exact():
     assert paired_permutation(x, np.zeros(100)) == pytest.approx(0.0569, abs=0.006)  # binomial, both tails
 
 
+def test_permutations_drawn_in_blocks_are_as_many_as_asked_for():
+    # 1000 clusters: at most 2000 draws fit into a block. The observed sum is 0, so that every draw hits.
+    balanced = np.tile([1.0, -1.0], 500)
+    assert paired_permutation(balanced, np.zeros(1000), n=3000) == 1.0
+    assert paired_permutation(np.ones(1000), np.zeros(1000), n=3000) == 1 / 3001
+
+
 def test_permutation_p_values_are_uniform_where_nothing_differs():
     rng, zeros = np.random.default_rng(0), np.zeros(30)
     hits = sum(paired_permutation(rng.normal(size=30), zeros, n=400, seed=s) <= 0.05 for s in range(400))

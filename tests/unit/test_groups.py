@@ -19,6 +19,7 @@ def test_by_hand():
     assert rloo([1.0, 0.0, 0.0, 0.0]) == pytest.approx([1.0, -1 / 3, -1 / 3, -1 / 3])
     assert grpo([1.0, 0.0, 0.0, 0.0]) == pytest.approx([1.5, -0.5, -0.5, -0.5], abs=1e-5)  # deviation 1/2
     assert grpo([1.0, 0.0], normalise=False) == [0.5, -0.5]
+    assert exponential([1.0, 0.0]) == pytest.approx([math.e, 1 / math.e])
     assert exponential([1.0, 0.0], temperature=0.5) == pytest.approx([math.exp(2), math.exp(-2)])
     assert exponential([1.0, 0.0], temperature=0.5, clip=5.0) == pytest.approx([5.0, math.exp(-2)])
     assert exponential([1.0, 0.0], temperature=1e-6)[0] == pytest.approx(math.exp(700))  # no overflow
@@ -57,3 +58,5 @@ def test_a_group_needs_two():
             function([1.0])
     with pytest.raises(ValueError, match="temperature must be positive"):
         exponential([1.0, 0.0], temperature=0)
+    with pytest.raises(ValueError, match="clip must be positive"):
+        exponential([1.0, 0.0], clip=0.0)
