@@ -229,6 +229,17 @@ def test_parts_of_a_sound_answer_are_stripped() -> None:
     assert check.response == "Idea.\n" + CODE + " \n\n After."
 
 
+def test_without_thinking_the_response_is_everything() -> None:
+    check = check_format(" Idea.\n" + CODE + "\nAfter.", require_thinking=False)
+    assert (check.thinking, check.response, check.explanation) == (
+        "",
+        "Idea.\n" + CODE + "\nAfter.",
+        "After.",
+    )
+    broken = check_format("Idea.", require_thinking=False)
+    assert (broken.thinking, broken.response, broken.explanation) == ("", "", "")
+
+
 def test_code_comes_from_the_whole_text_and_format_from_the_answer() -> None:
     # A block in the thinking is enough to be run, not enough to be well-formed.
     result = reward("try\n```python\nprint(1)\n```\n</think>No block here.", 1)
@@ -304,6 +315,62 @@ def test_keyword_bonus_is_capped(n: int, bonus: float) -> None:
 def test_keywords_outside_the_thinking_earn_nothing() -> None:
     result = shaped_reward("</think>wait, but " + CODE, 0, count_tokens=lambda _: 0)
     assert result.total == pytest.approx(-0.1)
+
+
+def test_every_part_is_reported() -> None:
+    count = by_length(thinking=100, response=2049, explanation=513)
+    bonus = 0.075 * math.tanh(100 / 1024)
+    assert shaped_reward(PARTED, 0.25, prev_best_pass_rate=0.5, count_tokens=count) == ShapedReward(
+        total=pytest.approx(-0.35 + bonus),
+        tier=-0.1,
+        improvement=-0.05,
+        thinking=pytest.approx(bonus),
+        length=-0.2,
+        format_ok=True,
+        regressed=True,
+        thinking_tokens=100,
+        response_tokens=2049,
+        explanation_tokens=513,
+    )
+    wait = shaped_reward("wait</think>" + CODE, 0, count_tokens=lambda _: 0)
+    assert wait == ShapedReward(
+        total=pytest.approx(-0.095), tier=-0.1, thinking=0.005, format_ok=True, keywords=1,
+        thinking_tokens=0, response_tokens=0, explanation_tokens=0,
+    )  # fmt: skip
+    # Nothing is counted for a broken format, nor in validation.
+    assert reward(CODE, 0.5) == ShapedReward(
+        total=pytest.approx(-0.7), tier=0.2, format_penalty=-0.9, format_ok=False, defect="thinking"
+    )
+    assert reward(A, 0.75, 0.5, training=False) == ShapedReward(
+        total=0.0, tier=0.2, improvement=pytest.approx(0.05), format_ok=True
+    )
+    assert reward("prose", 0.5) == ShapedReward(total=-1.0, tier=-1.0, has_code=False, format_ok=False)
+    assert reward("prose", 1.0, profile=PLAIN, training=False) == ShapedReward(
+        total=0.0, tier=-1.0, has_code=False, format_ok=None
+    )
+
+
+def test_metrics_are_the_parts() -> None:
+    count = by_length(thinking=100, response=2049, explanation=0)
+    assert shaped_reward(PARTED, 0, prev_best_pass_rate=0.5, count_tokens=count).metrics() == {
+        "tier": -0.1,
+        "improvement": -0.1,
+        "format_penalty": 0.0,
+        "thinking": pytest.approx(0.075 * math.tanh(100 / 1024)),
+        "length": -0.1,
+        "has_code": 1.0,
+        "regressed": 1.0,
+        "format_ok": 1.0,
+    }
+    assert reward("prose", 0.5, profile=PLAIN).metrics() == {
+        "tier": -1.0,
+        "improvement": 0.0,
+        "format_penalty": 0.0,
+        "thinking": 0.0,
+        "length": 0.0,
+        "has_code": 0.0,
+        "regressed": 0.0,
+    }
 
 
 # --- Profiles

@@ -106,11 +106,35 @@ def test_both_parts_are_centred_for_any_lengths(group, constants):
     assert sum(dense) == pytest.approx(0.0, abs=1e-9)
 
 
+WRONG = [
+    ("alpha", -1), ("beta", -0.1), ("gamma", 0), ("gamma", 1.01), ("delta", 0), ("bandwidth", 0),
+    ("baseline", "none"),
+]  # fmt: skip
+
+
 def test_wrong_values_are_named():
-    for name, value in (("alpha", -1), ("gamma", 0), ("delta", 0), ("bandwidth", 0), ("baseline", "none")):
+    for name, value in WRONG:
         with pytest.raises(ValueError, match=rf"verpo\.{name}="):
             Constants(**{name: value})
     with pytest.raises(ValueError, match="different numbers of tests"):
         verpo.advantages([[[True]], [[True, False]]], Constants())
     with pytest.raises(ValueError, match="no programs"):
         verpo.pass_shares([])
+    with pytest.raises(ValueError, match="argument 2 is longer"):
+        verpo.turn_reward([True], [1.0, 2.0])
+    assert Constants(alpha=0, beta=0, gamma=1).gamma == 1  # borders that are in range
+
+
+def test_densities_by_hand():
+    height = 1 / math.sqrt(2 * math.pi)
+    assert verpo.density([0.25], 0.5) == pytest.approx([2 * height])
+    # Distances 0, 1 and 3 bandwidths; 2 and 3 from the last.
+    near, far, farther = math.exp(-0.5), math.exp(-4.5), math.exp(-2)
+    assert verpo.density([0.0, 0.1, 0.3], 0.1) == pytest.approx(
+        [height * sums / 0.3 for sums in (1 + near + far, 1 + near + farther, 1 + far + farther)]
+    )
+
+
+def test_weights_that_vanish_stay_zero():
+    assert verpo.weights([1.0, 1.0], Constants(alpha=1e6)) == [0.0, 0.0]
+    assert verpo.trajectory_reward([], 0.5) == 0.0
