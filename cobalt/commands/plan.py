@@ -1,98 +1,131 @@
-"""`cobalt plan`: how many evaluator cores a training needs, with the arithmetic."""
+"""`cobalt plan`: what a run takes, with the arithmetic; without a configuration, how many evaluator cores."""
 
 from __future__ import annotations
 
 import argparse
-import dataclasses
 import json
-import math
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
 
+from cobalt.commands import plan_cores
 from cobalt.errors import InputError
-from cobalt.flags import parser, positive_int
-from cobalt.training.exposure import Load, cores_needed, expose
+from cobalt.flags import Parser, parser, positive_int
 
-MEMORY_PER_CORE_GIB = 1.0  # address space that one program may use at most
-_HELP = {
-    "contexts": "contexts (prompts) per step",
-    "samples": "completions per context",
-    "tests": "tests per program",
-    "test_ms": "median CPU milliseconds per test (cobalt bench evaluator measures yours)",
-    "test_sigma": "deviation of the logarithm of a test's time",
-    "slow_share": "share of tests that reach the limit of 4 s",
-    "median_tokens": "median tokens of a response",
-    "length_sigma": "deviation of the logarithm of a response's length",
-    "max_tokens": "length limit",
-    "cut_with_code": "share of responses cut at the limit that have a program all the same",
-    "tokens_per_s": "decoding speed of one sequence",
-}
+_PIPELINE = (
+    "gpu", "gpus", "model", "bench", "scale", "set", "smoke", "assume", "table", "summary",
+)  # fmt: skip
 
 
 def main(argv: list[str] | None = None) -> int:
     """Print the plan; returns the exit code."""
     flags = parser(
-        "How many evaluator cores hide the rewards behind generation. Simulates one step: programs arrive as "
-        "their completions end, a core runs one program's tests at a time."
+        "What the run of a configuration takes: tokens, evaluator CPU hours, GPU hours, disk, money and "
+        "time, line by line. Without a configuration: how many evaluator cores hide the rewards of a "
+        "training behind generation (simulates one step: programs arrive as their completions end, a core "
+        "runs one program's tests at a time)."
     )
-    for field in dataclasses.fields(Load):
-        kind, name = positive_int if isinstance(field.default, int) else float, field.name
-        flags.add_argument(f"--{name}", type=kind, default=field.default, help=_HELP[name])
-    flags.add_argument("--exposed", type=_share, default=0.05, help="allowed share of generation time")
-    distinct = "share of programs that must run (verdicts of identical programs are shared)"
-    flags.add_argument("--distinct", type=_share, default=1.0, help=distinct)
-    flags.add_argument("--cores", type=positive_int, help="judge this number instead of searching")
-    flags.add_argument("--seed", type=int, default=0, help="of lengths and times")
+    flags.add_argument("config", nargs="?", type=Path, help="YAML file, for instance configs/qwen3-8b.yaml")
     flags.add_argument("--json", action="store_true", help="print JSON")
+    flags.add_argument("--list_assumptions", action="store_true", help="names, defaults, units and reasons")
+    _pipeline_flags(flags)
+    plan_cores.add_flags(flags)
     args = flags.parse_args(argv)
-    load = Load(**{field.name: getattr(args, field.name) for field in dataclasses.fields(Load)})
-    _check(load)
-    load = dataclasses.replace(load, samples=max(1, round(load.samples * args.distinct)))
-    try:
-        if args.cores:
-            found = expose(load, args.cores, args.seed)
-        else:
-            found = cores_needed(load, args.exposed, args.seed)
-    except ValueError as error:
-        raise InputError(str(error)) from None
-    if args.json:
-        print(json.dumps(dataclasses.asdict(load) | dataclasses.asdict(found) | {"share": found.share}))
+    if args.list_assumptions:
+        from cobalt.planning import assumptions
+
+        print(assumptions.listing(_assumptions(args)))
         return 0
-    mean = load.mean_test_s
-    work = load.programs * load.tests * mean
-    print(
-        f"programs: {load.contexts} contexts x {load.samples} = {load.programs:,} per step, "
-        f"{load.tests} tests each = {load.programs * load.tests:,} tests\n"
-        f"CPU: {1000 * mean:.0f} ms per test on average = {work:,.0f} core-seconds; "
-        f"{found.cpu_s:,.0f} run (responses cut at the limit have no program, a suite ends at 27 s)\n"
-        f"generation: {found.generation_s:,.0f} s; at full use {found.cpu_s / found.generation_s:.1f} "
-        "cores keep up with it\n"
-        f"exposed: {found.exposed_s:.1f} s = {100 * found.share:.1f} % of generation with {found.cores} "
-        f"cores, {100 * found.busy:.0f} % of them busy\n"
-        f"plan: {found.cores} evaluator cores, {math.ceil(found.cores * MEMORY_PER_CORE_GIB)} GiB of memory "
-        "at most for their programs"
-    )
+    cores = [name for name in plan_cores.NAMES if getattr(args, name) != flags.get_default(name)]
+    pipeline = [name for name in _PIPELINE if getattr(args, name) != flags.get_default(name)]
+    if args.config is None:
+        if pipeline:
+            raise InputError(f"--{pipeline[0]} is about the run of a configuration: name its file, too")
+        return plan_cores.run(args)
+    if cores:
+        raise InputError(
+            f"--{cores[0]} is for evaluator cores without a configuration; with one use --assume "
+            "(cobalt plan --list_assumptions)"
+        )
+    return _run(args)
+
+
+def _pipeline_flags(flags: Parser) -> None:
+    from cobalt.planning.assumptions import GPUS
+
+    group = flags.add_argument_group("with a configuration")
+    add = group.add_argument
+    add("--gpu", choices=(*GPUS, "cpu"), help="kind of GPU (otherwise as the configuration suggests)")
+    add("--gpus", type=positive_int, help="how many (otherwise `train.gpus`)")
+    add("--model", help="plan for another model: a name on the hub or a folder")
+    add(
+        "--bench", type=Path, nargs="+", action="extend", default=[], metavar="FILE",
+        help="files of `cobalt bench evaluator|inference --json FILE`, whose figures replace assumptions",
+    )  # fmt: skip
+    pairs: dict[str, Any] = {"nargs": "+", "action": "extend", "default": []}
+    add("--assume", metavar="NAME=VALUE", help="other assumptions", **pairs)
+    add(
+        "--scale", type=_factor, nargs="+", default=[], metavar="N",
+        help="compare multiples of the training data (1 10 100), and say where each part saturates",
+    )  # fmt: skip
+    add("--table", action="store_true", help="GPU hours by model size and GPU kind")
+    add("--set", metavar="KEY=VALUE", help="changes to the configuration", **pairs)
+    add("--smoke", action="store_true", help="the configuration made small, as `cobalt run --smoke` runs it")
+    add("--summary", action="store_true", help="leave out the arithmetic and the assumptions")
+
+
+def _assumptions(args: argparse.Namespace) -> Any:
+    from cobalt.planning.assumptions import Assumptions, parse
+    from cobalt.planning.bench import apply
+
+    found = Assumptions()
+    for path in args.bench:
+        found = apply(found, path)
+    return found.replaced(parse(args.assume), "--assume")
+
+
+def _run(args: argparse.Namespace) -> int:
+    from cobalt.planning import scaling
+    from cobalt.planning.estimate import arithmetic, estimate
+    from cobalt.planning.from_config import workload
+    from cobalt.planning.models import shape
+    from cobalt.run.config import load
+
+    a = _assumptions(args)
+    config = load(args.config, args.set, smoke=args.smoke)
+    work = workload(config, args.config, gpu=args.gpu, gpus=args.gpus, assumptions=a)
+    if args.model:
+        work = replace(work, model=shape(args.model, Path(args.model)))
+    found = estimate(work, a)
+    scaled = scaling.scales(work, a, args.scale)
+    if args.json:
+        answer = found.as_dict()
+        if scaled:
+            answer["scales"] = [
+                {"factor": factor, **each.as_dict()} for factor, each in zip(args.scale, scaled, strict=True)
+            ]
+        print(json.dumps(answer))
+        return 0
+    for line in found.summary() if args.summary else found.lines():
+        print(line)
+    if scaled:
+        print("\nother amounts of training data (evaluation stays)")
+        print("\n".join(scaling.table(scaled, args.scale)))
+        print("\nwhere each part saturates")
+        print("\n".join(arithmetic(scaling.saturation(scaled, args.scale, a).lines)))
+    if args.table and not work.on_gpu:
+        raise InputError("--table is about GPUs, and this is the CPU profile: name a kind with --gpu")
+    if args.table:
+        print(f"\nGPU hours by model and GPU kind ({work.name}, otherwise as above)")
+        print("\n".join(scaling.devices(work, a)))
     return 0
 
 
-def _share(text: str) -> float:
+def _factor(text: str) -> float:
     try:
         value = float(text)
     except ValueError:
         raise argparse.ArgumentTypeError(f"{text!r} is not a number") from None
-    if not 0 < value <= 1:
-        raise argparse.ArgumentTypeError(f"{text} is not in (0, 1]")
+    if not 0 < value < float("inf"):
+        raise argparse.ArgumentTypeError(f"{text} is not above 0")
     return value
-
-
-def _check(load: Load) -> None:
-    for name in ("test_ms", "median_tokens", "tokens_per_s"):
-        if getattr(load, name) <= 0:
-            raise InputError(f"--{name} must be positive")
-    if (
-        not 0 <= load.slow_share <= 1
-        or not 0 <= load.cut_with_code <= 1
-        or load.test_sigma < 0
-        or load.length_sigma < 0
-    ):
-        raise InputError(
-            "--slow_share and --cut_with_code must be in [0, 1], --test_sigma and --length_sigma at least 0"
-        )
