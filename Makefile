@@ -29,7 +29,7 @@ PRIVATE = tmp=$$(mktemp -d /tmp/ct.XXXXXX); trap 'rm -rf "$$tmp"' EXIT; export T
 # Much of a test's time is waiting (for processes to start, for limits to strike): two files run at a time.
 SIDE_BY_SIDE = -n 2 --dist loadfile
 
-.PHONY: setup demo test test-quick test-full test-vllm lint bench clean help
+.PHONY: setup demo test test-quick test-full test-vllm lint bench coverage mutants clean help
 
 help: ## this list
 	@echo "make demo runs the whole method on this machine; make test checks it. Targets:"
@@ -67,6 +67,16 @@ test-vllm: setup ## the vLLM door with vLLM's CPU build in an environment of its
 
 bench: setup ## measure the parts of the demo on this machine
 	@$(PRIVATE) $(PY) -m cobalt bench evaluator
+
+coverage: setup ## branch coverage of cobalt/ by `make test`, which takes longer with it; fails under 90 %
+	@$(PY) -m coverage --version >/dev/null 2>&1 || $(PY) -m pip install --quiet coverage==7.17.3
+	@rm -rf .cache/coverage
+	@$(PRIVATE) $(PY) -m coverage run -m pytest $(SIDE_BY_SIDE)
+	@$(PY) -m coverage combine --quiet
+	@$(PY) -m coverage report --fail-under=90
+
+mutants: setup ## mutation testing of rewards, selection, statistics, comparison; fails under 85 % (half an hour)
+	@$(PRIVATE) scripts/mutants.sh
 
 clean: ## delete caches and outputs (.venv stays; `rm -rf .venv` removes it)
 	rm -rf outputs build dist .cache .pytest_cache .mypy_cache .ruff_cache .hypothesis *.egg-info
