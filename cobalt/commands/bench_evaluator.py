@@ -121,7 +121,13 @@ def main(argv: list[str] | None = None) -> int:
         "--clients", type=positive_int, nargs="+", default=[1, 8, 64],
         help=f"clients of the service at once, each with requests of {BATCH} programs",
     )  # fmt: skip
-    flags.add_argument("-o", "--output", help="write every round as JSON to this file")
+    flags.add_argument(
+        "-o",
+        "--output",
+        "--json",
+        metavar="FILE",
+        help="write every round as JSON (cobalt plan --bench reads it)",
+    )
     args = flags.parse_args(argv)
     rates: list[Rate] = []
     with contextlib.ExitStack() as stack:
@@ -135,7 +141,12 @@ def main(argv: list[str] | None = None) -> int:
     if args.output:
         from cobalt.files import atomic_write
 
-        facts = {"cpus": len(os.sched_getaffinity(0)), "workers": args.workers, "tests_per_program": TESTS}
+        facts = {
+            "bench": "evaluator",
+            "cpus": len(os.sched_getaffinity(0)),
+            "workers": args.workers,
+            "tests_per_program": TESTS,
+        }
         rows = [asdict(rate) for rate in rates]
         medians_ = [asdict(rate) for rate in medians(rates)]
         text = json.dumps({**facts, "medians": medians_, "rounds": rows}, indent=2)

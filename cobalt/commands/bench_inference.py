@@ -249,7 +249,13 @@ def main(argv: list[str] | None = None) -> int:
     flags.add_argument("--scale", type=float, default=100.0, help="simulated: how much faster its clock runs")
     flags.add_argument("--workers", type=positive_int, default=2, help="evaluator workers of real engines")
     flags.add_argument("--rounds", type=positive_int, default=1, help="rounds; medians are shown")
-    flags.add_argument("-o", "--output", help="write every round as JSON to this file")
+    flags.add_argument(
+        "-o",
+        "--output",
+        "--json",
+        metavar="FILE",
+        help="write every round as JSON (cobalt plan --bench reads it)",
+    )
     args = flags.parse_args(argv)
     if args.scale <= 0 or args.rate <= 0:
         raise InputError("--scale and --rate must be above 0")
@@ -259,5 +265,9 @@ def main(argv: list[str] | None = None) -> int:
     if args.output:
         from cobalt.files import atomic_write
 
-        atomic_write(args.output, json.dumps([asdict(each) for each in results], indent=2) + "\n")
+        model = MODEL if args.engine == "simulated" else args.model_name
+        facts = {"bench": "inference", "engine": args.engine, "model": model, "samples": args.samples,
+                 "turns": args.turns, "concurrency": args.concurrency}  # fmt: skip
+        text = json.dumps({**facts, "rounds": [asdict(each) for each in results]}, indent=2)
+        atomic_write(args.output, text + "\n")
     return 0

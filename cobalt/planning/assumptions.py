@@ -42,7 +42,6 @@ _ROWS: list[tuple[str, float, str, str]] = [
     ("contest.dev_tasks", 250, "tasks", "reported size of the development split"),
     ("contest.lcb_tasks", 175, "tasks", "LiveCodeBench v6, `test6.jsonl`"),
     ("contest.tests", 20, "tests", "the filter keeps 8 to 20; the cap, so an upper bound"),
-    ("contest.public_tests", 4, "tests", "of them shown to the model, as published"),
     ("contest.lcb_public_tests", 3, "tests", _UNMEASURED),
     ("contest.lcb_hidden_tests", 30, "tests", _UNMEASURED),
     ("contest.statement_tokens", 500, "tokens, median",

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
+from cobalt.errors import InputError
 from cobalt.planning.arithmetic import Sheet, number
 from cobalt.planning.assumptions import GPUS, Assumptions
 from cobalt.planning.devices import DoesNotFit
@@ -125,7 +126,12 @@ def _lines(found: Estimate, section: str) -> dict[str, float]:
 
 
 def devices(work: Workload, a: Assumptions) -> list[str]:
-    """GPU hours of the same run by model size and GPU kind; "-" where a model does not fit."""
+    """GPU hours of the same run by model size and GPU kind; "-" where a model does not fit.
+
+    Raises InputError if a measured rate stands for sampling.
+    """
+    if a.rows["sampling.measured_tokens_per_s"].value:
+        raise InputError("a measured rate is that of one device and model, and cannot compare several")
     names = list(dict.fromkeys([work.model.name, *SIZES]))
     models = [work.model if name == work.model.name else KNOWN[name] for name in names]
     models.sort(key=lambda model: model.params_b)

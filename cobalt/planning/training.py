@@ -79,7 +79,7 @@ def training(plan: Plan, given: Training, cut: Contexts) -> tuple[Stage, float]:
     step = _tokens(sheet, given, made, opening, plan.prompts.growth)
     seconds, cpu_h = _seconds(plan, given, step, made, opening)
     part = 0.0
-    if given.validate_every and given.validation_tasks:
+    if given.validate_every and given.validation_tasks and not given.offline:
         part = sheet.put(
             "validation, as a part of a step's rollout", "tasks * turns / every / completions", "",
             tasks=given.validation_tasks, turns=given.turns, every=given.validate_every,

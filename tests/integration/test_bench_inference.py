@@ -24,7 +24,7 @@ def test_both_designs_do_the_same_work(tmp_path, capsys):
     out = tmp_path / "rounds.json"
     size = ["--tasks", "6", "--samples", "8", "--turns", "3", "--slots", "16", "--scale", "100"]
     assert main([*size, "-o", str(out)]) == 0
-    published, ours = json.loads(out.read_text())
+    published, ours = json.loads(out.read_text())["rounds"]
     assert published["design"] == "published" and ours["design"] == "ours"
     assert published["trajectories"] == ours["trajectories"] == 48 and published["tokens"] == ours["tokens"]
     assert ours["wall_s"] < published["wall_s"]
