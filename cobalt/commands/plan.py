@@ -59,17 +59,19 @@ def _pipeline_flags(flags: Parser) -> None:
     add("--gpus", type=positive_int, help="how many (otherwise `train.gpus`)")
     add("--model", help="plan for another model: a name on the hub or a folder")
     add(
-        "--bench", type=Path, nargs="+", action="extend", default=[], metavar="FILE",
+        "--bench", type=Path, nargs="+", action="extend", metavar="FILE",
         help="files of `cobalt bench evaluator|inference --json FILE`, whose figures replace assumptions",
     )  # fmt: skip
-    pairs: dict[str, Any] = {"nargs": "+", "action": "extend", "default": []}
-    add("--assume", metavar="NAME=VALUE", help="other assumptions", **pairs)
+    add("--assume", action="append", metavar="NAME=VALUE", help="another assumption; may be repeated")
     add(
-        "--scale", type=_factor, nargs="+", default=[], metavar="N",
+        "--scale", type=_factor, nargs="+", metavar="N",
         help="compare multiples of the training data (1 10 100), and say where each part saturates",
     )  # fmt: skip
     add("--table", action="store_true", help="GPU hours by model size and GPU kind")
-    add("--set", metavar="KEY=VALUE", help="changes to the configuration", **pairs)
+    add(
+        "--set", action="append", metavar="SECTION.KEY=VALUE",
+        help="change the configuration, as in cobalt run; may be repeated",
+    )  # fmt: skip
     add("--smoke", action="store_true", help="the configuration made small, as `cobalt run --smoke` runs it")
     add("--summary", action="store_true", help="leave out the arithmetic and the assumptions")
 
@@ -79,9 +81,9 @@ def _assumptions(args: argparse.Namespace) -> Any:
     from cobalt.planning.bench import apply
 
     found = Assumptions()
-    for path in args.bench:
+    for path in args.bench or ():
         found = apply(found, path)
-    return found.replaced(parse(args.assume), "--assume")
+    return found.replaced(parse(args.assume or []), "--assume")
 
 
 def _run(args: argparse.Namespace) -> int:
@@ -92,17 +94,18 @@ def _run(args: argparse.Namespace) -> int:
     from cobalt.run.config import load
 
     a = _assumptions(args)
-    config = load(args.config, args.set, smoke=args.smoke)
+    config = load(args.config, args.set or (), smoke=args.smoke)
     work = workload(config, args.config, gpu=args.gpu, gpus=args.gpus, assumptions=a)
     if args.model:
         work = replace(work, model=shape(args.model, Path(args.model)))
     found = estimate(work, a)
-    scaled = scaling.scales(work, a, args.scale)
+    factors = args.scale or ()
+    scaled = scaling.scales(work, a, factors)
     if args.json:
         answer = found.as_dict()
         if scaled:
             answer["scales"] = [
-                {"factor": factor, **each.as_dict()} for factor, each in zip(args.scale, scaled, strict=True)
+                {"factor": factor, **each.as_dict()} for factor, each in zip(factors, scaled, strict=True)
             ]
         print(json.dumps(answer))
         return 0
@@ -110,9 +113,9 @@ def _run(args: argparse.Namespace) -> int:
         print(line)
     if scaled:
         print("\nother amounts of training data (evaluation stays)")
-        print("\n".join(scaling.table(scaled, args.scale)))
+        print("\n".join(scaling.table(scaled, factors)))
         print("\nwhere each part saturates")
-        print("\n".join(arithmetic(scaling.saturation(scaled, args.scale, a).lines)))
+        print("\n".join(arithmetic(scaling.saturation(scaled, factors, a).lines)))
     if args.table and not work.on_gpu:
         raise InputError("--table is about GPUs, and this is the CPU profile: name a kind with --gpu")
     if args.table:

@@ -92,9 +92,9 @@ def test_devices_models_settings_and_assumptions_change_the_plan():
     assert planned(PAPER, "--gpu", "a100-80")["totals"]["gpu_h"] > base["totals"]["gpu_h"]
     assert planned(PAPER, "--gpus", "8")["totals"]["wall_h"] < base["totals"]["wall_h"]
     assert planned(PAPER, "--model", "Qwen/Qwen3-4B")["totals"]["gpu_h"] < base["totals"]["gpu_h"]
-    half = planned(PAPER, "--set", "collect.samples=8", "evaluate.turns=3")
+    half = planned(PAPER, "--set", "collect.samples=8", "--set", "evaluate.turns=3")
     assert stage(half, "collect")["completions"] == 5853 * 8
-    free = planned(PAPER, "--assume", "gpu.h100-80.price_h=0", "price.cpu_core_h=0")
+    free = planned(PAPER, "--assume", "gpu.h100-80.price_h=0", "--assume", "price.cpu_core_h=0")
     assert free["totals"]["usd"] < base["totals"]["usd"] / 2
     for wrong, message in (
         (["--model", "Qwen/Qwen3-9B"], r"shape of model 'Qwen/Qwen3-9B' is not known; did you mean"),
@@ -205,9 +205,7 @@ def test_assumptions_shared_with_the_simulation_of_a_step_agree():
 
 def test_the_table_in_the_docs_is_that_of_the_code(capsys):
     text = (ROOT / "docs/planning.md").read_text(encoding="utf-8")
-    assert markdown() in text, (
-        "paste what cobalt.planning.assumptions.markdown() gives"
-    )
+    assert markdown() in text, "paste what cobalt.planning.assumptions.markdown() gives"
     assert main(["--list_assumptions"]) == 0
     assert "training.mfu = 0.35 share" in capsys.readouterr().out
 
