@@ -14,6 +14,18 @@ from cobalt.errors import CobaltError, InputError
 
 _Namespace = TypeVar("_Namespace")
 
+# Libraries that not everybody needs, by the extra of pyproject.toml that brings them; the first one counts.
+EXTRAS = {
+    "providers": ("aiohttp", "boto3", "litellm"),
+    "report": ("jinja2", "markupsafe", "matplotlib"),
+    "vllm": ("vllm",),
+    "train": (
+        "accelerate", "cachetools", "datasets", "fastapi", "huggingface_hub", "hydra", "krippendorff",
+        "omegaconf", "pandas", "peft", "psutil", "pyarrow", "pydantic", "ray", "safetensors", "starlette",
+        "tensordict", "tokenizers", "torch", "transfer_queue", "transformers", "verl",
+    ),
+}  # fmt: skip
+
 
 class HelpFormatter(argparse.ArgumentDefaultsHelpFormatter):
     """Shows defaults, except where there is nothing to show (None, False, required flags)."""
@@ -64,11 +76,20 @@ def positive_int(text: str) -> int:
     return value
 
 
+def missing_extra(error: ModuleNotFoundError) -> str | None:
+    """What to install where an optional library is not there at all; None for any other failed import."""
+    library = error.name
+    extra = next((name for name, libraries in EXTRAS.items() if library in libraries), None)
+    if library is None or extra is None:
+        return None
+    return f'this needs {library}, which is not installed: pip install "cobalt[{extra}]"'
+
+
 def run_main(main: Callable[[list[str] | None], int | None]) -> NoReturn:
     """Run a door's `main` and leave the process with the exit code listed at the top of this module.
 
-    `InputError` and `CobaltError` become one line on stderr; any other exception is a bug and keeps
-    its traceback (Python exits with 1).
+    `InputError` and `CobaltError` become one line on stderr, as does a library of an extra that is not
+    installed; any other exception is a bug and keeps its traceback (Python exits with 1).
     """
     try:
         code = main(None) or 0
@@ -76,6 +97,12 @@ def run_main(main: Callable[[list[str] | None], int | None]) -> NoReturn:
     except CobaltError as error:
         print(f"error: {error}", file=sys.stderr)
         code = 2 if isinstance(error, InputError) else 1
+    except ModuleNotFoundError as error:
+        needs = missing_extra(error)
+        if needs is None:
+            raise
+        print(f"error: {needs}", file=sys.stderr)
+        code = 2
     except KeyboardInterrupt as interrupt:
         print(f"interrupted: {interrupt or 'run the same command again to continue'}", file=sys.stderr)
         code = 130

@@ -16,7 +16,7 @@ fail() {
 say() { printf 'setup: %s\n' "$*"; }
 
 # The folder is part of the key: an environment that was moved must be installed again.
-key() { { pwd && cat requirements.txt pyproject.toml; } | sha256sum | cut -d' ' -f1; }
+key() { { pwd && cat requirements.txt requirements.lock pyproject.toml; } | sha256sum | cut -d' ' -f1; }
 
 fits() {
     "$1" -c 'import sys; sys.exit(not (3, 11) <= sys.version_info[:2] < (3, 13))' 2>/dev/null
@@ -77,7 +77,7 @@ torch=$(grep '^torch==' requirements.txt)
 say "1/3 $torch"
 pip install --quiet "$torch" ${TORCH_INDEX:+--index-url "$TORCH_INDEX"}
 say "2/3 requirements.txt"
-pip install --quiet -r requirements.txt
+pip install --quiet -r requirements.txt -c requirements.lock
 say "3/3 cobalt, editable"
 pip install --quiet --no-deps -e .
 key >"$stamp"

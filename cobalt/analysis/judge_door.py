@@ -8,7 +8,7 @@ from typing import Any
 
 from cobalt.analysis.calibration import calibrate, lines
 from cobalt.analysis.judge import Judged, JudgeSettings, judge_file, open_cases
-from cobalt.engines import ENGINES, check, connect
+from cobalt.engines import ENGINES, OWN, check, connect, engine_name
 from cobalt.errors import InputError
 from cobalt.files import atomic_write
 from cobalt.flags import Parser, parser, positive_int
@@ -42,7 +42,8 @@ def _flags() -> Parser:
         action="store_true",
         help="judge the project's clear cases instead and print the confusion matrix (-o: as JSON, too)",
     )
-    flags.add_argument("--engine", choices=ENGINES, default="litellm", help="what runs the model")
+    engines = f"what runs the model: {', '.join(ENGINES)}, or {OWN}"
+    flags.add_argument("--engine", type=engine_name, default="litellm", help=engines)
     flags.add_argument("--model_name", default=MODEL, help="the judge")
     flags.add_argument("--base_url", help="address of an OpenAI-compatible service, for --engine openai")
     flags.add_argument("-n", "--num_completions", type=positive_int, default=1, help="votes per case")

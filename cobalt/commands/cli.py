@@ -21,6 +21,7 @@ COMMANDS = {
     "doctor": ("cobalt.commands.doctor", "what this machine gives: isolation, limits, versions"),
     "compare": ("cobalt.commands.compare", "paired differences of evaluated runs, with intervals and tests"),
     "report": ("cobalt.commands.report", "one static folder with charts, tables and every trajectory"),
+    "picture": ("cobalt.report.picture", "the result of a finished run as one picture"),
     "bench inference": (
         "cobalt.commands.bench_inference",
         "trajectories per hour, and the published loop",

@@ -2,12 +2,24 @@
 
 from __future__ import annotations
 
+import argparse
+import importlib
+import importlib.util
+from pathlib import Path
 from typing import Any
 
 from cobalt.engines.base import ChatEngine
 from cobalt.errors import InputError
 
 ENGINES = ("vllm", "openai", "litellm", "transformers")
+OWN = "FILE.py:NAME or MODULE:NAME"  # an engine of the user's own
+
+
+def engine_name(text: str) -> str:
+    """An argparse type: one of ENGINES, or where an engine of the user's own is."""
+    if text not in ENGINES and not all(text.partition(":")):
+        raise argparse.ArgumentTypeError(f"{text!r} is none of {', '.join(ENGINES)}, and not {OWN}")
+    return text
 
 
 def connect(name: str, model_name: str | None, base_url: str | None = None, **kw: Any) -> ChatEngine:
@@ -17,11 +29,14 @@ def connect(name: str, model_name: str | None, base_url: str | None = None, **kw
     `base_url`; the model may be left out where only one is served. `openai`: `base_url` is the address of an
     OpenAI-compatible service, up to and including `/v1`. `litellm`: a provider's model. `transformers`:
     `model_name` is a folder in Hugging Face format (or a name in the local cache).
-    `kw` goes to the engine's class. Nothing is sampled here.
-    Raises InputError for an unknown or missing engine, model or address.
+    `FILE.py:NAME` or `MODULE:NAME`: what is called NAME there is called with `model_name` and `base_url` and
+    returns an engine (cobalt.engines.base.ChatEngine). `kw` goes to our engines' classes. Nothing is sampled
+    here. Raises InputError for an unknown or missing engine, model or address.
     """
+    if all(name.partition(":")):
+        return _own(name, model_name, base_url)
     if name not in ENGINES:
-        raise InputError(f"unknown engine '{name}': choose one of {', '.join(ENGINES)}")
+        raise InputError(f"unknown engine '{name}': choose one of {', '.join(ENGINES)}, or {OWN}")
     if name == "vllm":
         from cobalt.engines.vllm_client import open_vllm
 
@@ -43,6 +58,31 @@ def connect(name: str, model_name: str | None, base_url: str | None = None, **kw
     if base_url:
         raise InputError("engine 'transformers' runs in this process: --base_url does not go with it")
     return TransformersEngine(model_name, **kw)
+
+
+def _own(spec: str, model_name: str | None, base_url: str | None) -> ChatEngine:
+    place, _, name = spec.rpartition(":")
+    if place.endswith(".py"):
+        found = importlib.util.spec_from_file_location(Path(place).stem, place)
+        if not Path(place).is_file() or found is None or found.loader is None:
+            raise InputError(f"engine {spec}: there is no file {place}")
+        module = importlib.util.module_from_spec(found)
+        found.loader.exec_module(module)
+    else:
+        try:
+            module = importlib.import_module(place)
+        except ModuleNotFoundError as error:
+            if error.name is None or not f"{place}.".startswith(f"{error.name}."):
+                raise
+            raise InputError(f"engine {spec}: there is no module {place} (is it in PYTHONPATH?)") from None
+    make = getattr(module, name, None)
+    if make is None:
+        raise InputError(f"engine {spec}: {place} has no {name}")
+    engine: ChatEngine = make(model_name, base_url=base_url)
+    lacking = [part for part in ("name", "chat", "aclose") if not hasattr(engine, part)]
+    if lacking:
+        raise InputError(f"engine {spec}: lacks {', '.join(lacking)} (see cobalt.engines.base.ChatEngine)")
+    return engine
 
 
 async def check(engine: ChatEngine) -> None:

@@ -58,6 +58,15 @@ def write(
     atomic_write(path, page)
 
 
+def arms_of(results: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
+    """What is compared in `results.json`: name to `pass_at_1` and `ci95`, by turn."""
+    arms: dict[str, Mapping[str, Any]] = {
+        name: {key: results[key][name] for key in ("pass_at_1", "ci95")} for name in ("reference", "cobalt")
+    }
+    single = results["controls"].get("single_turn_training")
+    return arms | {"control": single} if single else arms
+
+
 def taught(model_card: str) -> str:
     """The section of a model card whose heading speaks of what was taught, without the heading; else all of
     it.
@@ -83,13 +92,7 @@ def _body(model_card: str) -> str:
 def _drawings(
     results: Mapping[str, Any], curves: Mapping[str, Sequence[Mapping[str, float]]]
 ) -> dict[str, str]:
-    arms = {
-        name: {key: results[key][name] for key in ("pass_at_1", "ci95")} for name in ("reference", "cobalt")
-    }
-    single = results["controls"].get("single_turn_training")
-    if single:
-        arms["control"] = single
-    drawn = {"turns": plots.pass_by_turn(arms, LABELS)}
+    drawn = {"turns": plots.pass_by_turn(arms_of(results), LABELS)}
     shown = {name: curve for name, curve in curves.items() if len(curve) > 1}
     if shown:
         drawn["training"] = plots.training_curve(shown, LABELS)

@@ -26,7 +26,16 @@ def pass_by_turn(arms: Mapping[str, Mapping[str, Any]], labels: Mapping[str, str
     """Pass@1 by turn with 95 % intervals. `arms`: name (reference, cobalt, control) to `pass_at_1` and
     `ci95`.
     """
-    drawing, axes = figure()
+    return inline_svg(draw_pass_by_turn(arms, labels), "Pass@1 by turn with 95 % intervals", "turns")
+
+
+def draw_pass_by_turn(
+    arms: Mapping[str, Mapping[str, Any]],
+    labels: Mapping[str, str],
+    colours: Mapping[str, str] = _COLOURS,
+) -> Any:
+    """The same as a matplotlib figure, in `colours`."""
+    drawing, axes = figure(colours=colours)
     width, ending = 0.06, list[tuple[float, str, str]]()
     for position, (name, arm) in enumerate(arms.items()):
         means = [100 * value for value in arm["pass_at_1"]]
@@ -35,18 +44,18 @@ def pass_by_turn(arms: Mapping[str, Mapping[str, Any]], labels: Mapping[str, str
             [mean if bound is None else 100 * bound for mean, bound in zip(means, side, strict=True)]
             for side in zip(*arm["ci95"], strict=True)
         ]
-        colour = _COLOURS[name]
+        colour = colours[name]
         axes.vlines(turns, ends[0], ends[1], color=colour, linewidth=2, alpha=0.55)
         axes.plot(turns, means, color=colour, linewidth=2, marker="o", markersize=5)
         ending.append((means[-1], f"{labels[name]} {means[-1]:.0f}", name))
     count = max(len(arm["pass_at_1"]) for arm in arms.values())
     axes.set_xlim(0.75, count + 0.25 + 0.22 * count)
-    label_ends(axes, count + 0.12, ending)
+    label_ends(axes, count + 0.12, ending, colours=colours)
     axes.set_xticks(range(1, count + 1))
     axes.set_xlabel("turn")
     axes.set_ylabel("Pass@1 on hidden tests, %")
     axes.set_ylim(0, 100)
-    return inline_svg(drawing, "Pass@1 by turn with 95 % intervals", "turns")
+    return drawing
 
 
 def training_curve(curves: Mapping[str, Sequence[Mapping[str, float]]], labels: Mapping[str, str]) -> str:
@@ -101,13 +110,15 @@ def label_ends(
         floor += apart
 
 
-def figure(height: float = _SIZE[1], width: float = _SIZE[0]) -> tuple[Any, Any]:
+def figure(
+    height: float = _SIZE[1], width: float = _SIZE[0], colours: Mapping[str, str] = _COLOURS
+) -> tuple[Any, Any]:
     """A matplotlib figure and its axes in the page's style, sizes in inches."""
     from matplotlib.figure import Figure
 
     drawing = Figure(figsize=(width, height), layout="constrained")
     axes = drawing.add_subplot()
-    style(axes)
+    style(axes, colours)
     return drawing, axes
 
 

@@ -8,7 +8,7 @@ import contextlib
 from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import TYPE_CHECKING, Any
 
-from cobalt.engines import ENGINES, check, connect
+from cobalt.engines import ENGINES, OWN, check, connect, engine_name
 from cobalt.engines.base import ChatEngine
 from cobalt.errors import InputError
 from cobalt.evaluator.door import evaluator_flags
@@ -52,7 +52,8 @@ def rollout_flags(description: str, default_engine: str) -> Parser:
         type=positive_int,
         help=f"samples per task (default: {DEFAULT_SAMPLES}, or as many as the input has responses)",
     )
-    flags.add_argument("--engine", choices=ENGINES, default=default_engine, help="what runs the model")
+    engines = f"what runs the model: {', '.join(ENGINES)}, or {OWN}"
+    flags.add_argument("--engine", type=engine_name, default=default_engine, help=engines)
     flags.add_argument(
         "--model_name", default="gpt-5-mini-2025-08-07" if litellm else None,
         help="model served (vllm: may be left out), a provider's model, a folder for transformers",
@@ -165,7 +166,7 @@ def engine_options(args: argparse.Namespace) -> dict[str, Any]:
     """What of the flags goes to the engine's class."""
     if (args.rpm or args.tpm) and args.engine != "litellm":
         raise InputError(f"--rpm and --tpm are limits of --engine litellm, not of {args.engine}")
-    if args.engine == "transformers":
+    if args.engine == "transformers" or args.engine not in ENGINES:
         return {}
     options: dict[str, Any] = {"concurrency": args.concurrency}
     if args.timeout_s is not None:

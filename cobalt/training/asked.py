@@ -56,11 +56,11 @@ def composed(
 def check_inputs(config: Any) -> None:
     """What can be checked without a tokenizer, before any process starts. Raises InputError."""
     cobalt, data = config.cobalt, config.data
-    mixes = cobalt.recipe == "cobalt_ptb"
+    mixes = bool(cobalt.ptb.mix)
     if mixes != (cobalt.ptb.file is not None):
         raise InputError(
             f"recipe {cobalt.recipe}: --ptb_file (contexts from perturbed tests) "
-            + ("is required" if mixes else "belongs to recipe cobalt_ptb only")
+            + ("is required" if mixes else "belongs to recipes like cobalt_ptb (cobalt.ptb.mix)")
         )
     scoring.reward_profile(cobalt.reward_profile)
     if cobalt.method == "offline":

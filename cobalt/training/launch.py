@@ -20,6 +20,7 @@ from cobalt.training import entry, outcome
 from cobalt.training.asked import check_inputs, composed
 from cobalt.training.card import card
 from cobalt.training.outcome import METRICS, TrainResult
+from cobalt.training.plugins import is_own, module_folder
 from cobalt.training.process import environment, output_lock, private_folder, run_entry
 from cobalt.training.settings import ALIASES, choices
 from cobalt.training.watch import Watch
@@ -58,12 +59,12 @@ def train(
     Hugging Face folder (or name, on GPUs); ``output`` a folder of this training alone: run again with the
     same arguments, it continues from its last checkpoint (``resume`` ``auto``; ``never`` refuses a folder
     that has one; a path names another ``global_step_N``). ``recipe``: a file of ``verl/config/recipe``,
-    or the published scripts' words multi_turn and single_turn. ``ptb_file``: contexts for cobalt_ptb.
-    ``scale`` None: ``tiny`` on CPU, ``published`` on GPUs. ``steps`` None: as many as the recipe's epochs
-    have. ``evaluator`` (``auto``, ``local``, ``serve``, a URL) and ``reward_profile`` None: as the
-    configuration says. ``overrides`` in Hydra's syntax win over everything. ``progress`` hears of every
-    step under ``label``, ``say`` gets the plan line by line. Once ``stop()`` is true the run ends after
-    the step under way, with a checkpoint, and the result says ``stopped``. ``dry_run`` stops after the
+    the published scripts' words multi_turn and single_turn, or the path of a YAML file. ``ptb_file``:
+    contexts for cobalt_ptb. ``scale`` None: ``tiny`` on CPU, ``published`` on GPUs. ``steps`` None: as many
+    as the recipe's epochs have. ``evaluator`` (``auto``, ``local``, ``serve``, a URL) and ``reward_profile``
+    None: as the configuration says. ``overrides`` in Hydra's syntax win over everything. ``progress`` hears
+    of every step under ``label``, ``say`` gets the plan line by line. Once ``stop()`` is true the run ends
+    after the step under way, with a checkpoint, and the result says ``stopped``. ``dry_run`` stops after the
     plan.
 
     On CPU several trainings with different outputs may run at once; each has a Ray cluster of its own.
@@ -113,6 +114,7 @@ def _run(
         threads=config.cobalt.threads,
         metrics=launch / METRICS,
         tensorboard=target / "tensorboard",
+        modules=module_folder(config),
     )
     request = target / outcome.STOP_REQUEST
     request.unlink(missing_ok=True)
@@ -210,7 +212,7 @@ def main(argv: list[str] | None = None) -> int:
         "--model", required=True, help="Hugging Face folder (on GPUs also a cached model's name)"
     )
     flags.add_argument("-o", "--output", required=True, help="folder of this training; run again to continue")
-    names = ", ".join(choices("recipe"))
+    names = ", ".join((*choices("recipe"), "or a YAML file of your own"))
     flags.add_argument("--recipe", default="cobalt", help=f"method: {names}", type=_recipe)
     flags.add_argument("--profile", choices=choices("profile"), default="gpu", help="hardware settings")
     flags.add_argument(
@@ -248,8 +250,10 @@ def main(argv: list[str] | None = None) -> int:
 
 def _recipe(name: str) -> str:
     known = (*choices("recipe"), *ALIASES)
-    if name not in known:
-        raise argparse.ArgumentTypeError(f"{name!r} is unknown; there are: {', '.join(choices('recipe'))}")
+    if name not in known and not is_own(name):
+        raise argparse.ArgumentTypeError(
+            f"{name!r} is unknown; there are: {', '.join(choices('recipe'))}, or a YAML file of your own"
+        )
     return name
 
 

@@ -16,6 +16,7 @@ from cobalt.training.dialogue import DialogueSettings
 from cobalt.training.memory import memory
 from cobalt.training.mix import write_mix
 from cobalt.training.plan import Plan, make_plan
+from cobalt.training.plugins import load_plugins
 from cobalt.training.scoring import Scorer, reward_profile, token_counter
 from cobalt.training.settings import verl_folder
 from cobalt.training.stored import check_groups
@@ -179,6 +180,7 @@ def check_parts(config: Any) -> None:
     from verl.trainer.ppo.v1 import get_trainer_cls
 
     importlib.import_module("cobalt.training.trainer")  # registers the trainer and the estimators
+    load_plugins(config)
     sampler = config.trainer.v1.sampler.custom_sampler
     wanted: list[tuple[str, Any, str]] = [
         ("reward.reward_manager", resolve_reward_manager_cls(config), "CobaltReward"),

@@ -25,7 +25,7 @@ def check_version() -> None:
     try:
         found = version("verl")
     except PackageNotFoundError:
-        raise InputError(f"verl is not installed: pip install verl=={TESTED_VERL}") from None
+        raise InputError('training needs verl, which is not installed: pip install "cobalt[train]"') from None
     if found != TESTED_VERL:
         raise InputError(
             f"verl {found} is installed, but this version of Cobalt works with {TESTED_VERL} only "

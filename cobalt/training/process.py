@@ -64,9 +64,18 @@ def _remove(folder: Path) -> None:
 
 
 def environment(
-    folder: Path, *, cpu: bool, threads: int | None, metrics: Path, tensorboard: Path | None = None
+    folder: Path,
+    *,
+    cpu: bool,
+    threads: int | None,
+    metrics: Path,
+    tensorboard: Path | None = None,
+    modules: Path | None = None,
 ) -> dict[str, str]:
-    """The environment of the training process, which Ray's processes inherit."""
+    """The environment of the training process, which Ray's processes inherit.
+
+    ``modules``: a folder of the user's own modules, looked in after those of PYTHONPATH.
+    """
     env = dict(os.environ)
     env.update(
         {
@@ -75,7 +84,7 @@ def environment(
             "PYTHONPATH": os.pathsep.join(
                 [
                     str(Path(cobalt.__file__).resolve().parent.parent),
-                    *filter(None, [env.get("PYTHONPATH")]),
+                    *filter(None, [env.get("PYTHONPATH"), str(modules or "")]),
                 ]
             ),
             "PYTHONUNBUFFERED": "1",

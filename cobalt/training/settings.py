@@ -11,9 +11,11 @@ from typing import Any
 
 import cobalt
 from cobalt.errors import InputError
+from cobalt.training import plugins
 from cobalt.training.private import check_version
 
-CONFIG_DIR = Path(cobalt.__file__).resolve().parent.parent / "verl" / "config"
+_INSTALLED = Path(__file__).resolve().with_name("verl_config")  # where setup.py puts it in a wheel
+CONFIG_DIR = _INSTALLED if _INSTALLED.is_dir() else Path(cobalt.__file__).resolve().parents[1] / "verl/config"
 ALIASES = {"multi_turn": "cobalt", "single_turn": "single_turn_grpo"}  # the published scripts' words
 
 
@@ -50,40 +52,48 @@ def compose(
 
     Order, later wins: verl's defaults, ``verl/config/published.yaml``, the recipe's file, the profile's, the
     scale's, the file for this recipe at this scale if there is one, ``values`` (dotted keys that exist),
-    ``overrides`` (Hydra's syntax, as on verl's command line).
-    Raises InputError for an unknown name, an override that Hydra refuses, or a key that verl ignores.
+    ``overrides`` (Hydra's syntax, as on verl's command line). ``recipe`` may be the user's own YAML file.
+    Raises InputError for an unknown name, an override that Hydra refuses, a setting in an own recipe that
+    does not exist, or a key that verl ignores.
     """
-    from hydra import compose as hydra_compose
-    from hydra import initialize_config_dir
     from hydra.core.override_parser.overrides_parser import OverridesParser
     from hydra.errors import HydraException
     from omegaconf import OmegaConf
 
     if not CONFIG_DIR.is_dir():
-        raise InputError(f"{CONFIG_DIR} is missing: run from a checkout of the project, installed editable")
+        raise InputError(f"{CONFIG_DIR} is missing: this installation is not whole, install Cobalt again")
     recipe = ALIASES.get(recipe, recipe)
+    own = plugins.read_recipe(recipe, choices("recipe")) if plugins.is_own(recipe) else None
     for kind, name in (("recipe", recipe), ("profile", profile), ("scale", scale)):
-        if name not in choices(kind):
+        if name not in choices(kind) and not (kind == "recipe" and own):
             raise InputError(f"{kind} {name!r} is unknown; there are: {', '.join(choices(kind))}")
-    requests = [
-        f"hydra.searchpath=[file://{verl_folder() / 'trainer' / 'config'}]",
-        f"recipe={recipe}",
-        f"profile={profile}",
-        f"scale={scale}",
-        *overrides,
-    ]
     try:
-        with _hydra, initialize_config_dir(str(CONFIG_DIR), version_base=None):
-            config = hydra_compose("train", requests)
+        with plugins.search_folder(own) as folders:
+            config = _composed(own.name if own else recipe, profile, scale, folders, overrides)
         parsed = OverridesParser.create().parse_overrides(list(overrides))
     except HydraException as error:
         raise InputError(f"configuration: {' '.join(str(error).split())}") from error
     overridden = {override.key_or_group for override in parsed}
+    if own:
+        plain = _composed("cobalt", profile, scale)
+        plugins.refuse_unknown_keys(own, OmegaConf.to_container(plain, resolve=False))
+        config.cobalt.recipe, config.cobalt.recipe_file = own.name, str(own.path)
     for key, value in values.items():
         if key not in overridden:
             OmegaConf.update(config, key, value)
     _refuse_ignored(config)
     return config
+
+
+def _composed(
+    recipe: str, profile: str, scale: str, folders: Sequence[str] = (), overrides: Sequence[str] = ()
+) -> Any:
+    from hydra import compose, initialize_config_dir
+
+    places = ",".join(f"file://{folder}" for folder in (verl_folder() / "trainer" / "config", *folders))
+    chosen = [f"hydra.searchpath=[{places}]", f"recipe={recipe}", f"profile={profile}", f"scale={scale}"]
+    with _hydra, initialize_config_dir(str(CONFIG_DIR), version_base=None):
+        return compose("train", [*chosen, *overrides])
 
 
 def _refuse_ignored(config: Any) -> None:

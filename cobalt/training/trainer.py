@@ -20,6 +20,7 @@ from verl.workers.utils.padding import response_from_nested
 from cobalt.rewards.verpo import Constants
 from cobalt.training import advantages
 from cobalt.training.outcome import STOP_REQUEST
+from cobalt.training.plugins import load_plugins
 from cobalt.training.private import check_trainer
 
 check_trainer(PPOTrainerSync)
@@ -42,6 +43,7 @@ class CobaltTrainer(PPOTrainerSync):
     def __init__(self, config: Any) -> None:
         with open_dict(config):
             config.trainer.v1.trainer_mode = "sync"  # what verl's own code asks for from here on
+        load_plugins(config)  # on GPUs this is another process than the one that checked
         super().__init__(config)
         self._stop_request = Path(config.trainer.default_local_dir).parent / STOP_REQUEST
 

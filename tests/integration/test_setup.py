@@ -16,7 +16,7 @@ def clone(tmp_path):
     """A folder with what setup reads, and a `bin` of stand-ins that comes first in PATH."""
     folder = tmp_path / "clone"
     (folder / "scripts").mkdir(parents=True)
-    for name in ("scripts/setup.sh", "Makefile", "requirements.txt", "pyproject.toml"):
+    for name in ("scripts/setup.sh", "Makefile", "requirements.txt", "requirements.lock", "pyproject.toml"):
         shutil.copy(ROOT / name, folder / name)
     (tmp_path / "bin").mkdir()
     # A Python that would do, so that only the fault under test stands in the way.
