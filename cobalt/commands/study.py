@@ -8,14 +8,15 @@ from __future__ import annotations
 
 import json
 import shutil
+import statistics
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from cobalt.commands.study_report import report
+from cobalt.commands.study_report import WALL_SUFFIX, report
 from cobalt.errors import InputError
 from cobalt.files import atomic_write
 from cobalt.flags import parser, positive_int
@@ -23,10 +24,11 @@ from cobalt.records import Row
 from cobalt.run.config import load, model_folder
 from cobalt.run.job import Job, complete
 from cobalt.run.meter import Meter
+from cobalt.run.ptb import perturbed_contexts
 from cobalt.run.runner import Runner, lines
 from cobalt.run.stages import data_stages
 from cobalt.run.view import View
-from cobalt.store import read_jsonl, write_jsonl
+from cobalt.store import read_jsonl
 
 LEARNING_RATES = (1e-4, 4e-4)
 # arm -> (recipe, what its training reads)
@@ -39,8 +41,9 @@ ARMS = {
     "offline_rl": ("offline_rl", "groups"),
     "rejection_sft": ("rejection_sft", "groups"),
 }
-WALL_ARM = "mt_grpo_equal_wall"
+WALL_ARM = f"mt_grpo{WALL_SUFFIX}"
 COLLECTION = ("collect", "repair", "judge", "contexts", "parquet")
+TIMED_ROUNDS, TIMED_STEPS = 2, 6
 
 
 @dataclass
@@ -58,23 +61,18 @@ class Study:
 
     def data(self, meter: Meter) -> None:
         """Tasks, trajectories, contexts; the same from perturbed tests; stored groups."""
-        runner = Runner(self.job.out, [], meter, self.job.counters)
-        runner.stages = data_stages(self.job)
-        if not runner.finished():
-            view = self.job.view = View(lines(runner.stages))
-            try:
-                runner.run(view)
-            finally:
-                view.close()
-                self.job.view = None
-        self.collection_s = sum(r["wall_s"] for r in runner.records() if r["name"] in COLLECTION)
-        self._once("ptb/train.parquet", self._perturbed_contexts)
+        _collect(self.job, meter)
+        limit = self.job.config.train.max_prompt_tokens
+        self._once(
+            "ptb/train.parquet",
+            lambda: perturbed_contexts(self.job, self.out / "ptb", max_prompt_tokens=limit),
+        )
         self._once("groups.parquet", self._groups)
         self._once(
             "heldout_ptb.jsonl", lambda: self._perturb(self._task("heldout"), self.out / "heldout_ptb.jsonl")
         )
 
-    def _once(self, name: str, make: Callable[[], None]) -> None:
+    def _once(self, name: str, make: Callable[[], object]) -> None:
         if not (self.out / name).exists():
             self.say(f"making {name}")
             make()
@@ -87,35 +85,6 @@ class Study:
 
         run_perturbation(source, target)
 
-    def _perturbed_contexts(self) -> None:
-        """Trajectories that were shown perturbed tests, with true rates: selection and reward are honest."""
-        from cobalt.contexts.build import build_contexts
-        from cobalt.contexts.parquet import build_parquet
-
-        folder = self.out / "ptb"
-        folder.mkdir(exist_ok=True)
-        first, shown = folder / "single.jsonl", folder / "trajectories.jsonl"
-        self._perturb(self.job.path("collect", "single.jsonl"), first)
-        self._multi_turn(self.job.model, first, shown, replace(self.job.repair(), tests="perturbed"))
-        hidden = {row["id"]: row["all_pass_rates"] for row in self._judged(shown, folder / "hidden.jsonl")}
-        swapped = folder / "public_as_hidden.jsonl"
-        write_jsonl(swapped, (row | {"hidden_test_cases": row["public_test_cases"]} for row in _rows(shown)))
-        public = {row["id"]: row["all_pass_rates"] for row in self._judged(swapped, folder / "public.jsonl")}
-        true = folder / "judged.jsonl"
-        write_jsonl(true, (
-            row | {
-                "all_pass_rates": hidden[row["id"]],
-                "public_pass_rates": [list(rates) for rates in zip(*public[row["id"]], strict=True)],
-            }
-            for row in _rows(shown)
-        ))  # fmt: skip
-        limit = self.job.config.train.max_prompt_tokens
-        contexts = folder / "contexts.jsonl"
-        build_contexts(true, contexts, model_name=str(self.job.model), max_prompt_tokens=limit)
-        made = folder / "made"
-        build_parquet(contexts, contexts, made, kind="multi_turn")
-        shutil.copy(made / "train.parquet", folder / "train.parquet")
-
     def _groups(self) -> None:
         from cobalt.training.stored import main
 
@@ -124,12 +93,14 @@ class Study:
 
     # ---- runs -------------------------------------------------------------------------------------------
 
-    def train(self, arm: str, rate: float, seed: int, steps: int | None = None) -> dict[str, Any]:
-        """One training; returns its record (``folder``, ``wall_s``, ``steps``, ...)."""
+    def train(
+        self, arm: str, rate: float, seed: int, steps: int | None = None, *, name: str | None = None
+    ) -> dict[str, Any]:
+        """One training; returns its record (``wall_s``, ``steps``, ``step_s``, ...)."""
         from cobalt.training.launch import train
 
-        recipe, reads = ARMS[arm.removesuffix("_equal_wall")]
-        folder = self.out / "runs" / f"{arm}-lr{rate:g}-seed{seed}"
+        recipe, reads = ARMS[arm.removesuffix(WALL_SUFFIX)]
+        folder = self.out / "runs" / (name or f"{arm}-lr{rate:g}-seed{seed}")
         record = folder / "record.json"
         if record.exists():
             found: dict[str, Any] = json.loads(record.read_text())
@@ -153,16 +124,16 @@ class Study:
             spent = before + time.monotonic() - started
             folder.mkdir(parents=True, exist_ok=True)
             atomic_write(folder / "spent.json", json.dumps(spent))
-        step_s = [m["timing_s/step"] for m in done.metrics]
         made = {
             "arm": arm, "rate": rate, "seed": seed, "steps": done.steps, "samples": done.samples,
-            "masked": done.masked, "wall_s": spent, "stepping_s": sum(step_s), "model": str(done.model),
+            "masked": done.masked, "wall_s": spent, "step_s": [m["timing_s/step"] for m in done.metrics],
+            "model": str(done.model),
         }  # fmt: skip
         atomic_write(record, json.dumps(made, indent=2) + "\n")
         shutil.rmtree(folder / "checkpoints", ignore_errors=True)
         return made
 
-    def evaluate(self, name: str, model: Path, split: str) -> Path:
+    def evaluate(self, name: str, model: Path | str, split: str) -> Path:
         """Rows of a model on ``dev``, ``heldout`` or ``heldout_ptb`` with verdicts on hidden tests."""
         target = self.out / "eval" / f"{name}.{split}_eval.jsonl"
         if target.exists() and (self.out / "eval" / f"{name}.{split}.done").exists():
@@ -178,7 +149,7 @@ class Study:
         (self.out / "eval" / f"{name}.{split}.done").touch()
         return target
 
-    def _multi_turn(self, model: Path, rows: Path, target: Path, settings: Any) -> None:
+    def _multi_turn(self, model: Path | str, rows: Path, target: Path, settings: Any) -> None:
         from cobalt.rollouts.multi_turn import multi_turn
 
         with self.job.engine(model) as engine:
@@ -195,7 +166,7 @@ class Study:
         scores = {}
         for rate in LEARNING_RATES:
             made = self.train(arm, rate, 0)
-            rows = self.evaluate(f"{arm}-lr{rate:g}-seed0", Path(made["model"]), "dev")
+            rows = self.evaluate(f"{arm}-lr{rate:g}-seed0", made["model"], "dev")
             last = [sample[-1] for row in _rows(rows) for sample in row["all_pass_rates"]]
             scores[rate] = sum(value == 1.0 for value in last) / len(last)
         chosen = max(scores, key=lambda rate: scores[rate])
@@ -203,9 +174,32 @@ class Study:
         self.say(f"{arm}: learning rate {chosen:g} (development Pass@1 {shown})")
         return chosen
 
+    def timing(self, rates: Mapping[str, float]) -> dict[str, float]:
+        """Seconds of a step of every arm that samples, and of ``collection``, all measured in turns.
+
+        The study's own runs lie hours apart, and a machine is not equally busy all that time. Medians; the
+        first step of a training is left out. Start-up, the same for all, is not in them.
+        """
+        file = self.out / "timing.json"
+        if file.exists():
+            found: dict[str, float] = json.loads(file.read_text())
+            return found
+        sampling = [arm for arm in rates if ARMS[arm][1] != "groups"]
+        seconds: dict[str, list[float]] = {arm: [] for arm in ("collection", *sampling)}
+        for turn in range(TIMED_ROUNDS):
+            with opened(self.config, self.out / f"timing-{turn}") as job, Meter() as meter:
+                self.say(f"timing the collection, round {turn + 1}")
+                seconds["collection"].append(_collect(job, meter))
+            for arm in sampling:
+                made = self.train(arm, rates[arm], 0, TIMED_STEPS, name=f"timing-{arm}-{turn}")
+                seconds[arm] += made["step_s"][1:]
+        made_of = {arm: statistics.median(values) for arm, values in seconds.items()}
+        atomic_write(file, json.dumps(made_of, indent=2) + "\n")
+        return made_of
+
     def run(self, arms: Sequence[str], *, equal_wall: bool) -> dict[str, Any]:
         """All of it; returns what the report is made of."""
-        results: dict[str, Any] = {"steps": self.steps, "collection_s": self.collection_s, "arms": {}}
+        results: dict[str, Any] = {"steps": self.steps, "arms": {}}
         reference = {
             split: [str(self.evaluate("reference", self.job.model, split))]
             for split in ("heldout", "heldout_ptb")
@@ -213,13 +207,12 @@ class Study:
         results["arms"]["reference"] = {"files": reference, "runs": []}
         for arm in arms:
             results["arms"][arm] = self._arm(arm, self.tuned(arm), None)
+        seconds = results["timing"] = self.timing({arm: results["arms"][arm]["rate"] for arm in arms})
         if equal_wall and {"cobalt", "mt_grpo"} <= set(arms):
-            cobalt, online = (results["arms"][arm] for arm in ("cobalt", "mt_grpo"))
-            step_s = _mean(run["stepping_s"] / run["steps"] for run in online["runs"])
-            budget = self.collection_s + _mean(run["stepping_s"] for run in cobalt["runs"])
-            steps = max(1, round(budget / step_s))
+            budget = seconds["collection"] + self.steps * seconds["cobalt"]
+            steps = max(1, round(budget / seconds["mt_grpo"]))
             self.say(f"equal wall time: {budget:.0f} s of collection and steps are {steps} online steps")
-            results["arms"][WALL_ARM] = self._arm(WALL_ARM, online["rate"], steps)
+            results["arms"][WALL_ARM] = self._arm(WALL_ARM, results["arms"]["mt_grpo"]["rate"], steps)
         return results
 
     def _arm(self, arm: str, rate: float, steps: int | None) -> dict[str, Any]:
@@ -228,7 +221,7 @@ class Study:
         for made in runs:
             name = f"{arm}-lr{rate:g}-seed{made['seed']}"
             for split, found in files.items():
-                found.append(str(self.evaluate(name, Path(made["model"]), split)))
+                found.append(str(self.evaluate(name, made["model"], split)))
         return {"rate": rate, "runs": runs, "files": files}
 
 
@@ -236,9 +229,19 @@ def _rows(path: Path) -> Iterator[Row]:
     return (row for _, row in read_jsonl(path))
 
 
-def _mean(values: Iterable[float]) -> float:
-    found = list(values)
-    return sum(found) / len(found)
+def _collect(job: Job, meter: Meter) -> float:
+    """Run what is missing of a job's data stages; wall seconds of the collection."""
+    runner = Runner(job.out, [], meter, job.counters)
+    runner.stages = data_stages(job)
+    if not runner.finished():
+        view = job.view = View(lines(runner.stages))
+        try:
+            runner.run(view)
+        finally:
+            view.close()
+            job.view = None
+    wall_s: float = sum(r["wall_s"] for r in runner.records() if r["name"] in COLLECTION)
+    return wall_s
 
 
 @contextmanager

@@ -14,6 +14,7 @@ from typing import Any
 
 from cobalt.contexts.builder import Builder, Built, chunks
 from cobalt.contexts.parallel import in_order
+from cobalt.contexts.select import SELECTIONS, Selection
 from cobalt.contexts.slice import MAX_PROMPT_TOKENS, POLICIES, Policy
 from cobalt.contexts.summary import Summary, draw_lengths
 from cobalt.contexts.tokens import PromptCounter, load_tokenizer
@@ -37,6 +38,7 @@ def build_contexts(
     *,
     is_test: bool = False,
     policy: Policy = "faithful",
+    selection: Selection = "max_variance",
     max_prompt_tokens: int = MAX_PROMPT_TOKENS,
     seed: int = DEFAULT_SEED,
     model_name: str = DEFAULT_MODEL,
@@ -56,6 +58,7 @@ def build_contexts(
         source: path of a JSONL file of `cobalt.records.EvalRow` or ``NAME[:split]``, or the rows.
         is_test: use the validation rule of selection.
         policy: ``faithful`` or ``fixed`` stop rules (see `cobalt.contexts.slice.slices`).
+        selection: which trajectories of a task are cut (see `cobalt.contexts.select.select`).
         max_prompt_tokens: longest prompt of a slice, generation header included.
         model_name: whose tokenizer counts, if ``tokenizer`` is None.
         tokenizer: object with ``apply_chat_template`` (as in transformers).
@@ -70,6 +73,8 @@ def build_contexts(
     started = time.perf_counter()
     if policy not in POLICIES:
         raise InputError(f"--policy must be one of {', '.join(POLICIES)}, got {policy!r}")
+    if selection not in SELECTIONS:
+        raise InputError(f"--selection must be one of {', '.join(SELECTIONS)}, got {selection!r}")
     output = Path(output)
     if isinstance(source, str | os.PathLike):
         source = open_input(source)
@@ -77,7 +82,7 @@ def build_contexts(
     if any(output.exists() and output.samefile(path) for path in paths):
         raise InputError(f"{output} is the input: give another --output_file")
     counter = PromptCounter(load_tokenizer(model_name) if tokenizer is None else tokenizer)
-    builder = Builder(counter, is_test, policy, max_prompt_tokens)
+    builder = Builder(counter, is_test, policy, max_prompt_tokens, selection, seed)
     summary, rejects = Summary(), Rejects(output, on_bad_row)
 
     with writing(output):
@@ -111,6 +116,7 @@ def build_contexts(
             "stage": "contexts",
             "is_test": is_test,
             "policy": policy,
+            "selection": selection,
             "max_prompt_tokens": max_prompt_tokens,
             "seed": seed,
             "model_name": model_name if tokenizer is None else str(getattr(tokenizer, "name_or_path", "")),
@@ -173,6 +179,10 @@ def main(argv: list[str] | None = None) -> int:
         "--policy", choices=POLICIES, default="faithful", help="stop rules: as published, or corrected"
     )
     flags.add_argument(
+        "--selection", choices=SELECTIONS, default="max_variance",
+        help="trajectories of a task that are cut: as published, or for ablations",
+    )  # fmt: skip
+    flags.add_argument(
         "--max_prompt_tokens", type=positive_int, default=MAX_PROMPT_TOKENS, help="longest prompt of a slice"
     )
     flags.add_argument("--seed", type=int, default=DEFAULT_SEED, help="of the shuffle")
@@ -185,6 +195,7 @@ def main(argv: list[str] | None = None) -> int:
             args.output_file,
             is_test=args.is_test,
             policy=args.policy,
+            selection=args.selection,
             max_prompt_tokens=args.max_prompt_tokens,
             seed=args.seed,
             model_name=args.model_name,

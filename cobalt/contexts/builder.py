@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import partial
 
-from cobalt.contexts.select import candidate_indices, select
+from cobalt.contexts.select import Selection, candidate_indices, select
 from cobalt.contexts.slice import Policy, slices
 from cobalt.contexts.summary import Summary
 from cobalt.contexts.tokens import PromptCounter
@@ -40,6 +41,8 @@ class Builder:
     is_test: bool
     policy: Policy
     max_prompt_tokens: int
+    selection: Selection = "max_variance"
+    seed: int = 0
 
     def __call__(self, chunk: Chunk) -> list[Built]:
         return [self._row(where, raw) for where, raw in chunk]
@@ -68,7 +71,8 @@ class Builder:
 
         counts.unjudged += sum(rates is None for rates in task.rates)
         counts.candidates += len(candidate_indices(task.rates, validation=self.is_test))
-        kept = select(task.rates, validation=self.is_test)
+        draw = random.Random(f"selection {self.seed} {task.task_id!r}")
+        kept = select(task.rates, validation=self.is_test, selection=self.selection, draw=draw)
         counts.kept += len(kept)
         counts.tasks_with_trajectories += bool(kept)
         for s in kept:

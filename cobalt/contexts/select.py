@@ -8,12 +8,16 @@ arXiv 2504.13818).
 
 from __future__ import annotations
 
+import random
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Literal, get_args
 
 import numpy as np
 
 MAX_KEPT = 4
+
+Selection = Literal["max_variance", "random", "all", "none"]
+SELECTIONS: tuple[Selection, ...] = get_args(Selection)
 
 
 def combined_rate(hidden: float, public: float, *, n_public: int, n_tests: int) -> float:
@@ -35,22 +39,35 @@ def all_solved(verdicts: Sequence[Mapping[str, Any]]) -> bool:
     return all(all(verdict["passing"]) for verdict in verdicts)
 
 
-def select(rates: Sequence[Sequence[float] | None], *, validation: bool = False) -> list[int]:
+def select(
+    rates: Sequence[Sequence[float] | None],
+    *,
+    validation: bool = False,
+    selection: Selection = "max_variance",
+    draw: random.Random | None = None,
+) -> list[int]:
     """Choose trajectories of one task.
 
     Args:
         rates: combined rates [samples][turns]; None for a trajectory that must not be chosen.
         validation: choose at most one trajectory, the one of the smallest ``d`` above 0 (ties: the first).
             For training, candidates also need a program that passes everything, and at most four are kept.
+        selection: the rule for training: ``max_variance`` as published; for ablations ``random`` (at most
+            four, by ``draw``), ``all`` candidates, or ``none``.
 
     Returns:
-        Indices of the samples kept, at most four. Without down-sampling they ascend; with it they are in
-        order of ``d``, ties in order of index.
+        Indices of the samples kept, at most four (but for ``all``). Without down-sampling they ascend; with
+        it they are in order of ``d``, ties in order of index.
     """
     candidates = candidate_indices(rates, validation=validation)
     spreads = [spread(rates[i] or ()) for i in candidates]
     if validation:
         return [min(candidates, key=lambda i: spread(rates[i] or ()))] if candidates else []
+    if selection == "random":
+        assert draw is not None
+        return sorted(draw.sample(candidates, min(MAX_KEPT, len(candidates))))
+    if selection in ("all", "none"):
+        return candidates if selection == "all" else []
     return [candidates[i] for i in max_variance_subset(spreads, MAX_KEPT)]
 
 

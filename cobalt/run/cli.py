@@ -2,117 +2,155 @@
 
 from __future__ import annotations
 
+import argparse
 import contextlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection
 from pathlib import Path
-from typing import Any
 
 from rich.console import Console
 
-from cobalt.flags import parser
+from cobalt.flags import Parser, parser
 from cobalt.report import console as tables
 from cobalt.report.results import read as read_results
-from cobalt.run.config import load, model_folder
+from cobalt.run.choose import check_earlier, choose
+from cobalt.run.config import load
 from cobalt.run.findings import finding_stages
 from cobalt.run.folder import Folder
+from cobalt.run.hacking import hacking_stages
 from cobalt.run.job import Job
 from cobalt.run.meter import Meter
-from cobalt.run.runner import Outcome, Runner, lines
-from cobalt.run.stages import data_stages, training_stages
+from cobalt.run.results import report_stage
+from cobalt.run.rules import model_at
+from cobalt.run.runner import Runner, lines
+from cobalt.run.shared import Shared
+from cobalt.run.stages import data_stages
+from cobalt.run.totals import totals
+from cobalt.run.trainings import check_composed, training_stages
 from cobalt.run.view import View, duration
 
+STAGE_HELP = (
+    "a stage: data, collect, repair, judge, contexts, parquet, train, train_single, evaluate, perturb, "
+    "hack_analysis, controls, report"
+)
 
-def main(argv: list[str] | None = None) -> int:
-    """Run a configuration; returns the exit code."""
+
+def _flags() -> Parser:
     flags = parser("Run the stages of a configuration, continuing where an earlier run stopped.")
     flags.add_argument("config", type=Path, help="YAML file, for instance configs/tiny.yaml")
     flags.add_argument("--out", type=Path, required=True, help="folder of this run; run again to continue")
     flags.add_argument("--seed", type=int, default=0, help="of sampling, training and bootstrap")
     flags.add_argument("--task_seed", type=int, default=0, help="of the tasks drawn")
     flags.add_argument("--fresh", action="store_true", help="delete the run in the folder and start again")
-    args = flags.parse_args(argv)
-    config = load(args.config)
-    model = model_folder(config, args.config)
+    flags.add_argument(
+        "--set", action="append", default=[], metavar="SECTION.KEY=VALUE", dest="settings",
+        help="change the configuration, checked as the file is; may be repeated",
+    )  # fmt: skip
+    flags.add_argument("--from", dest="begin", metavar="STAGE", help=f"begin with {STAGE_HELP}")
+    flags.add_argument("--until", metavar="STAGE", help="end with this stage")
+    flags.add_argument("--only", metavar="STAGE", help="this stage alone")
+    flags.add_argument(
+        "--dry_run", action="store_true",
+        help="check everything, say which stages would run and what the run costs, start nothing",
+    )  # fmt: skip
+    flags.add_argument(
+        "--smoke", action="store_true",
+        help="the same stages with the tiny model and tasks, on two CPU cores in minutes",
+    )  # fmt: skip
+    flags.add_argument(
+        "--changed", action="store_true",
+        help="go on in the folder under other settings: stages that they do not touch are kept",
+    )  # fmt: skip
+    flags.add_argument(
+        "--share", type=Path, metavar="FOLDER",
+        help="take over outputs of stages with the same settings and inputs, and leave ours there",
+    )  # fmt: skip
+    return flags
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Run a configuration; returns the exit code."""
+    args = _flags().parse_args(argv)
+    config = load(args.config, args.settings, smoke=args.smoke)
+    model, shared = model_at(config.model.path, args.config), Shared(args.share)
+    seeds = {"seed": args.seed, "task_seed": args.task_seed}
     with (
         Meter(whole_process=True) as meter,
-        Job(config, model, args.out, seed=args.seed, task_seed=args.task_seed) as job,
-        Folder(args.out, job.identity()).opened(fresh=args.fresh),
+        Job(config, model, args.out, file=args.config, shared=shared, smoke=args.smoke, **seeds) as job,
     ):
-        return _run(job, meter)
+        runner = assembled(job, meter)
+        only = choose(runner.stages, args.begin, args.until, args.only)
+        folder = Folder(args.out, job.identity())
+        if args.dry_run:
+            return _dry_run(job, runner, folder, only, args)
+        with folder.opened(fresh=args.fresh, changed=args.changed):
+            return _run(job, runner, only)
 
 
-def _run(job: Job, meter: Meter) -> int:
-    runner = Runner(job.out, [], meter, job.counters)
+def assembled(job: Job, meter: Meter) -> Runner:
+    """A runner with all stages of a job."""
+    runner = Runner(job.out, [], meter, job.counters, job.shared)
     runner.stages = [
         *data_stages(job),
         *training_stages(job),
-        *finding_stages(job, lambda report: totals(job, runner, report)),
+        *finding_stages(job),
+        report_stage(job, lambda report: totals(job, runner, report)),
     ]
-    out = Console()
-    if not out.is_terminal:
-        out.width = 110
-    finished = runner.finished()
-    if finished:
-        said = f"The run in {job.out} is finished and nothing has changed. Its result:"
-        out.print(said, style="green", soft_wrap=True)
-    else:
-        view = job.view = View(lines(runner.stages))
-        try:
-            # What libraries print would break the live list; warnings and errors go to stderr as ever.
-            with open(job.path("run.log"), "a") as log, contextlib.redirect_stdout(log):
-                runner.run(view)
-        except KeyboardInterrupt:
-            view.close()
-            raise KeyboardInterrupt(
-                f"after {duration(meter.usage().wall_s)}. What is done is kept in {job.out}; "
-                "the same command (make demo) continues from there"
-            ) from None
-        except BaseException:
-            view.close()
-            raise
-        view.close()
-    tables.show(read_results(job.path("results.json")), job.out, out, dialogues=not finished)
+    place = next(i for i, stage in enumerate(runner.stages) if stage.name == "evaluate") + 1
+    runner.stages[place:place] = hacking_stages(job)
+    return runner
+
+
+def _dry_run(
+    job: Job, runner: Runner, folder: Folder, only: Collection[str] | None, args: argparse.Namespace
+) -> int:
+    from cobalt.run.preview import plan_lines, stage_lines
+
+    folder.check(fresh=args.fresh, changed=args.changed)
+    check_composed(job)
+    print(f"{args.config} is sound; the run in {job.out} would have these stages:")
+    print("\n".join(stage_lines(runner.stages, runner.kept, only, job.shared)))
+    print(f"\ncost plan (`cobalt plan {args.config}` shows the arithmetic):")
+    print("\n".join(f"  {line}".rstrip() for line in plan_lines(job)))
     return 0
 
 
-def totals(job: Job, runner: Runner, report: Outcome) -> dict[str, Any]:
-    """The part of `results.json` that tells what the run took, the report stage (`report`: its rows)
-    included.
-    """
-    rows = {"rows_in": report.rows_in, "rows_out": report.rows_out}
-    records = {record["name"]: record for record in runner.records()} | {"report": runner.so_far() | rows}
-    ordered = [records[stage.name] for stage in runner.stages if stage.name in records]
-    trained = [record for record in ordered if record["name"].startswith("train")]
-    first = next(record["facts"] for record in trained if record["name"] == "train")
-    return {
-        "stages": [
-            {name: record[name] for name in ("name", "wall_s", "cpu_s", "rows_in", "rows_out")}
-            for record in ordered
-        ],
-        "wall_s": round(sum(record["wall_s"] for record in ordered) + runner.between_s(), 2),
-        "peak_memory_mib": round(max(record["peak_mib"] for record in ordered), 1),
-        "evaluator": _evaluator(job, ordered, trained),
-        "training": {
-            "trainer": "verl",
-            "verl": _version("verl"),
-            "steps": first["steps"],
-            "samples": first["samples"],
-            "masked": sum(record["facts"]["masked"] for record in trained),
-        },
-    }
+def _run(job: Job, runner: Runner, only: tuple[str, ...] | None) -> int:
+    out = Console()
+    if not out.is_terminal:
+        out.width = 110
+    finished = runner.finished(only)
+    if only is not None:
+        check_earlier(runner.stages, only, runner.kept)
+    if finished:
+        what = f"The run in {job.out}" if only is None else f"What was asked for in {job.out}"
+        out.print(f"{what} is finished and nothing has changed.", style="green", soft_wrap=True)
+    else:
+        trains = [stage for stage in runner.stages if stage.name.startswith("train")]
+        if any((only is None or stage.name in only) and runner.kept.why(stage) for stage in trains):
+            check_composed(job)
+        _work(job, runner, only)
+    if only is None or "report" in only:
+        tables.show(read_results(job.path("results.json")), job.out, out, dialogues=not finished)
+        if job.smoke:
+            out.print("A smoke run: that every stage works is all it shows.", style="yellow")
+    elif not finished:
+        out.print(f"Done: {', '.join(only)}. The same command without --until and --only goes on.")
+    return 0
 
 
-def _evaluator(
-    job: Job, records: Sequence[Mapping[str, Any]], trained: Sequence[Mapping[str, Any]]
-) -> dict[str, Any]:
-    """Counters of all stages; those of training processes come from the trainings themselves."""
-    parts = [record["counters"] for record in records] + [record["facts"]["evaluator"] for record in trained]
-    names = ("tests", "shared", "infra_errors")
-    summed = {name: round(sum(part.get(name, 0) for part in parts)) for name in names}
-    return summed | {"isolation": job.evaluator.isolation}
-
-
-def _version(package: str) -> str:
-    from importlib import metadata
-
-    return metadata.version(package)
+def _work(job: Job, runner: Runner, only: tuple[str, ...] | None) -> None:
+    view = job.view = View(lines(runner.stages, only))
+    try:
+        # What libraries print would break the live list; warnings and errors go to stderr as ever.
+        with open(job.path("run.log"), "a") as log, contextlib.redirect_stdout(log):
+            runner.run(view, only)
+    except KeyboardInterrupt:
+        view.close()
+        raise KeyboardInterrupt(
+            f"after {duration(runner.meter.usage().wall_s)}. What is done is kept in {job.out}; "
+            "the same command (make demo) continues from there"
+        ) from None
+    except BaseException:
+        view.close()
+        raise
+    view.close()

@@ -24,14 +24,14 @@ class Folder:
         self.path, self.identity = path, plain(identity)
 
     @contextlib.contextmanager
-    def opened(self, *, fresh: bool) -> Iterator[None]:
+    def opened(self, *, fresh: bool, changed: bool = False) -> Iterator[None]:
         """Check the folder, take its lock and write `run.json`.
 
         Raises InputError if the folder cannot be written, is used by another process, or holds files that are
         no run; SettingsChanged if it holds another run. Nothing is changed then. With `fresh` a run that is
-        there is deleted first.
+        there is deleted first; with `changed` it goes on under the new settings.
         """
-        self._check(fresh)
+        self.check(fresh=fresh, changed=changed)
         with writing(self.path):
             self.path.mkdir(parents=True, exist_ok=True)
             lock = open(self.path / LOCK_FILE, "a")  # noqa: SIM115 - held until the block ends
@@ -41,15 +41,16 @@ class Folder:
             except BlockingIOError:
                 message = f"another run is at work in {self.path}; wait for it or give another OUT"
                 raise InputError(message) from None
-            self._check(fresh)
+            self.check(fresh=fresh, changed=changed)
             if fresh:
                 self._clear()
-            if self._before() is None:
+            if self._before() != self.identity:
                 made = {"schema": 1, "identity": self.identity, "versions": versions()}
                 atomic_write(self.path / RUN_FILE, json.dumps(made, indent=2) + "\n")
             yield
 
-    def _check(self, fresh: bool) -> None:
+    def check(self, *, fresh: bool, changed: bool = False) -> None:
+        """Raises what `opened` does, as far as it can be known without the lock."""
         if self.path.exists() and not self.path.is_dir():
             raise InputError(f"{self.path} is a file; OUT must be a folder")
         if not self.path.is_dir():
@@ -61,18 +62,19 @@ class Folder:
                 f"{self.path} holds files ({', '.join(sorted(others)[:3])}, ...) but no run of ours "
                 f"(no {RUN_FILE}); give another OUT"
             )
-        if before is None or fresh:
+        if before is None or fresh or changed:
             return
         old, new = flatten(before), flatten(self.identity)
-        changed = [
+        differences = [
             f"  {name}: {_show(old, name)} -> {_show(new, name)}"
             for name in sorted(old.keys() | new.keys())
             if old.get(name) != new.get(name)
         ]
-        if changed:
+        if differences:
             raise SettingsChanged(
-                "\n".join([f"{self.path} holds a run with other settings (before -> now):", *changed])
-                + "\nNothing was changed. Start again with FRESH=1 (--fresh) or give another OUT (--out)."
+                "\n".join([f"{self.path} holds a run with other settings (before -> now):", *differences])
+                + "\nNothing was changed. Start again with FRESH=1 (--fresh), give another OUT (--out), or "
+                "go on with --changed (stages that the change does not touch are kept)."
             )
 
     def _before(self) -> dict[str, Any] | None:

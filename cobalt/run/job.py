@@ -1,4 +1,4 @@
-"""What the stages of one run share: configuration, files, one evaluator, and one event loop."""
+"""What the stages of one run share: configuration, files, one evaluator, engines, and one event loop."""
 
 from __future__ import annotations
 
@@ -8,56 +8,94 @@ from collections.abc import Coroutine, Iterator
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from cobalt.errors import InfraError
 from cobalt.files import plain, settings_hash
 from cobalt.pipeline import Summary, failures_path
+from cobalt.prompts import BUILT_IN
 from cobalt.prompts import load as load_prompts
 from cobalt.rollouts.settings import MultiTurnSettings, RolloutSettings
 from cobalt.run.config import Config
 from cobalt.run.remember import Remember
+from cobalt.run.shared import Shared
 from cobalt.run.view import View
 from cobalt.store import file_sha256
 
 if TYPE_CHECKING:
     from cobalt.engines.base import ChatEngine
     from cobalt.evaluator import Evaluator
+    from cobalt.run.serving import Server
+    from cobalt.tasks.reference import Judge
 
 T = TypeVar("T")
 NOT_IDENTITY = ("execution",)  # how fast, not what
 
 
 class Job:
-    """One run in the folder `out`. Use as a context manager: it closes evaluator and event loop.
+    """One run in the folder `out`. Use as a context manager: it closes evaluator, server and event loop.
 
-    `seed` of sampling and training, `task_seed` of the tasks; `model` is the reference model's folder.
+    `seed` of sampling and training, `task_seed` of the tasks; `model` is the reference model's folder, or its
+    name on the hub. `file` is the configuration file, from whose folder relative paths are meant; `shared` is
+    what the run has in common with others; `smoke`: its results say nothing about the method.
     """
 
-    def __init__(self, config: Config, model: Path, out: Path, *, seed: int, task_seed: int) -> None:
-        self.config, self.model, self.out = config, model, out
+    def __init__(
+        self,
+        config: Config,
+        model: Path | str,
+        out: Path,
+        *,
+        seed: int,
+        task_seed: int,
+        file: Path = Path("configuration"),
+        shared: Shared | None = None,
+        smoke: bool = False,
+    ) -> None:
+        self.smoke = smoke
+        self.config, self.model, self.out, self.file = config, model, out, file
         self.seed, self.task_seed = seed, task_seed
-        self.prompts = load_prompts(config.model.prompts)
+        self.shared = shared or Shared(None)
+        near = file.parent / config.model.prompts
+        self.prompts = load_prompts(
+            str(near) if config.model.prompts not in BUILT_IN and near.exists() else config.model.prompts
+        )
         self.view: View | None = None
         self._runner = asyncio.Runner()
         self._evaluator: Evaluator | None = None
+        self._server: Server | None = None
 
     def __enter__(self) -> Job:
         return self
 
     def __exit__(self, *_: object) -> None:
+        self.release()
         if self._evaluator is not None:
             self._evaluator.close()
         self._runner.close()
 
     @cached_property
     def model_sha256(self) -> str:
-        """Hash of the reference model: weights, configuration and tokenizer."""
+        """Hash of the reference model: weights, configuration and tokenizer, or its name on the hub."""
+        if isinstance(self.model, str):
+            return settings_hash(["hub", self.model])
         files = sorted([*self.model.glob("*.safetensors"), *self.model.glob("*.json")])
         return settings_hash([[path.name, file_sha256(path)] for path in files])
 
+    @property
+    def model_basis(self) -> dict[str, Any]:
+        """The reference model and what runs it, for the settings of stages."""
+        given = self.config.model
+        return {
+            "model_sha256": self.model_sha256, "engine": given.engine, "served_name": given.served_name,
+            "max_context": given.max_context,
+        }  # fmt: skip
+
     @cached_property
-    def family_hash(self) -> str:
+    def family_hash(self) -> str | None:
+        """Identity of the tiny task family, None for other tasks."""
+        if self.config.tasks.family != "tiny":
+            return None
         from cobalt.tasks import tiny
 
         return tiny.family_hash()
@@ -83,11 +121,19 @@ class Job:
     def evaluator(self) -> Evaluator:
         """The evaluator of all stages but training, opened when first asked for."""
         if self._evaluator is None:
-            from cobalt.evaluator import LocalEvaluator
+            from cobalt.evaluator import LocalEvaluator, connect
 
             execution = self.config.execution
-            self._evaluator = Remember(LocalEvaluator(execution.workers, isolation=execution.isolation))
+            if execution.evaluator == "local":
+                inner: Evaluator = LocalEvaluator(execution.workers, isolation=execution.isolation)
+            else:
+                inner = connect(execution.evaluator, workers=execution.workers)
+            self._evaluator = Remember(inner)
         return self._evaluator
+
+    def reference_judge(self) -> Judge:
+        """The same evaluator for reference programs, whose rule is given with each request."""
+        return cast("Judge", cast(Remember, self.evaluator).inner)
 
     def counters(self) -> dict[str, float]:
         """Counters of the evaluator so far."""
@@ -96,19 +142,53 @@ class Job:
         return found | {"shared": found["shared"] + counters.get("remembered", 0)}
 
     @contextlib.contextmanager
-    def engine(self, model: Path) -> Iterator[ChatEngine]:
-        """An engine for a model folder, closed at the end."""
-        from transformers.utils import logging
+    def engine(self, model: Path | str) -> Iterator[ChatEngine]:
+        """An engine for the reference or a trained model, closed at the end.
 
-        from cobalt.engines import connect
+        A server that had to be started stays until another model, or `release`, is asked for.
+        """
+        from cobalt.engines import check
 
-        logging.disable_progress_bar()
-        settings, threads = self.config.model, self.config.execution.threads
-        engine = connect(settings.engine, str(model), max_context=settings.max_context, threads=threads)
+        engine = self._connected(model)
         try:
+            self.wait(check(engine))
             yield engine
         finally:
             self.wait(engine.aclose())
+
+    def _connected(self, model: Path | str) -> ChatEngine:
+        from cobalt.engines import connect
+
+        given, execution = self.config.model, self.config.execution
+        reference = model == self.model
+        name = given.engine if reference else given.trained_engine or given.engine
+        if name == "transformers":
+            from transformers.utils import logging
+
+            logging.disable_progress_bar()
+            return connect(name, str(model), max_context=given.max_context, threads=execution.threads)
+        more: dict[str, Any] = {"concurrency": execution.concurrency}
+        if reference and (given.base_url or name == "litellm"):
+            served = given.served_name or (None if name == "vllm" else str(given.path))
+            return connect(name, served, given.base_url, **more)
+        return connect("vllm", None, self._served(str(model)), **more)
+
+    def _served(self, model: str) -> str:
+        """The address of a server for a model; one that is at work for another model is ended first."""
+        from cobalt.run.serving import Server
+
+        if self._server is None or self._server.model != model:
+            self.release()
+            self._server = Server(
+                self.config.execution.serving, model, self.config.model.max_context, self.path("serving")
+            )
+        return self._server.url(self.view)
+
+    def release(self) -> None:
+        """End the server, if one was started: its GPUs are free afterwards."""
+        server, self._server = self._server, None
+        if server is not None:
+            server.close()
 
     def wait(self, work: Coroutine[Any, Any, T]) -> T:
         """Run a coroutine to its end in the run's event loop."""
@@ -120,12 +200,16 @@ class Job:
 
     def repair(self) -> MultiTurnSettings:
         """Sampling of the further programs for training tasks."""
-        return MultiTurnSettings(**self._sampling(), turns=self.config.collect.turns)
+        collect, model = self.config.collect, self.config.model
+        return MultiTurnSettings(**self._sampling(), turns=collect.turns, enable_thinking=model.thinking)
 
-    def evaluation(self) -> MultiTurnSettings:
-        """Sampling on held-out tasks, the same for every model and control."""
+    def evaluation(self, samples: int | None = None, turns: int | None = None) -> MultiTurnSettings:
+        """Sampling on tasks to evaluate on, the same for every model and control; None: as `evaluate` says.
+        """
         given = self.config.evaluate
-        return replace(self.repair(), n=given.samples, turns=given.turns, first_turn=True)
+        return replace(
+            self.repair(), n=samples or given.samples, turns=turns or given.turns, first_turn=True
+        )
 
     def _sampling(self) -> dict[str, Any]:
         return {**plain(self.config.sampling), "seed": self.seed, "prompts": self.prompts}

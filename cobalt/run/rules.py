@@ -7,14 +7,13 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import cobalt
 from cobalt.errors import InputError
 from cobalt.hub import is_hub_name
+from cobalt.training.settings import choices
 
 if TYPE_CHECKING:
     from cobalt.run.config import Config
 
-RECIPES = Path(cobalt.__file__).resolve().parent.parent / "verl" / "config" / "recipe"
 STORED = ("offline_rl", "rejection_sft")  # recipes that train on stored groups
 DIALOGUES = ("mt_grpo", "verpo")  # recipes that sample whole dialogues
 ON_CONTEXTS = ("cobalt", "cobalt_ptb")
@@ -95,8 +94,8 @@ def _model(config: Config) -> Iterator[str]:
 
 def _training(config: Config) -> Iterator[str]:
     train, collect = config.train, config.collect
-    known = sorted(path.stem for path in RECIPES.glob("*.yaml"))
-    if known and train.recipe not in known:
+    known = choices("recipe")
+    if train.recipe not in known:
         yield f"'train.recipe' must be one of {', '.join(known)}, got '{train.recipe}'"
     if train.contexts % train.mini_batches:
         yield (

@@ -1,58 +1,25 @@
 """Stages in order, each skipped when its settings and the content of its inputs are what they were.
 
-There is no graph: a stage names files, and content decides. `OUT/stages/NAME.json` says what a stage read,
-wrote and used. One stage may name another `beside` which it runs at the same time.
+There is no graph: a stage names files, and content decides. One stage may name another `beside` which it runs
+at the same time.
 """
 
 from __future__ import annotations
 
-import json
-import os
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from cobalt.files import atomic_write, file_sha256, plain, settings_hash
+from cobalt.files import plain
 from cobalt.run.meter import Meter
+from cobalt.run.shared import Shared
+from cobalt.run.stage import Outcome, Records, Stage
 from cobalt.run.view import Line, View
 
-STAGES_FOLDER = "stages"
-
-
-@dataclass
-class Outcome:
-    """What a stage reports: rows read and written, and any facts worth keeping (plain JSON values)."""
-
-    rows_in: int
-    rows_out: int
-    facts: dict[str, Any] = field(default_factory=dict)
-
-
-@dataclass(frozen=True)
-class Stage:
-    """One step of a run.
-
-    `run` does the work and can be interrupted anywhere: called again, it continues. `settings` and the
-    content of `inputs` (files or folders) determine `outputs`. `expected_s` is a rough guess for the time
-    left shown. A stage with `beside` starts together with the stage of that name, just before it in the list,
-    and runs in a thread. The other starts when `under_way` says so; `stop` makes `run` end soon; `owned`
-    tells by their command lines the child processes that are its own (for its CPU seconds).
-    """
-
-    name: str
-    title: str
-    run: Callable[[], Outcome]
-    settings: Mapping[str, Any]
-    inputs: Sequence[Path]
-    outputs: Sequence[Path]
-    expected_s: float = 1.0
-    beside: str | None = None
-    under_way: Callable[[], bool] = lambda: True
-    stop: Callable[[], None] = lambda: None
-    owned: Callable[[Sequence[str]], bool] = lambda _: False
+__all__ = ["Outcome", "Runner", "Stage", "lines"]
 
 
 @dataclass
@@ -70,33 +37,62 @@ class _Attempt:
 
 
 class Runner:
-    """Runs stages and keeps their records. `counters`: numbers that only grow, recorded per stage."""
+    """Runs stages and keeps their records. `counters`: numbers that only grow, recorded per stage. `shared`:
+    what other runs have made already.
+    """
 
     def __init__(
-        self, out: Path, stages: Sequence[Stage], meter: Meter, counters: Callable[[], Mapping[str, float]]
+        self,
+        out: Path,
+        stages: Sequence[Stage],
+        meter: Meter,
+        counters: Callable[[], Mapping[str, float]],
+        shared: Shared | None = None,
     ) -> None:
         self.out, self.stages, self.meter, self.counters = out, stages, meter, counters
-        self._hashes: dict[tuple[str, int, int], str] = {}
+        self.kept = Records(out)
+        self._shared = shared or Shared(None)
         self._attempt: _Attempt | None = None
         self._in_stages_s = 0.0
 
-    def finished(self) -> bool:
-        """Whether every stage is done and unchanged."""
-        return all(self._kept(stage) for stage in self.stages)
+    def finished(self, only: Collection[str] | None = None) -> bool:
+        """Whether every stage (of those named) is done and unchanged."""
+        return all(self.kept.why(stage) is None for stage in self._chosen(only))
 
-    def run(self, view: View) -> None:
-        """Run what is not done. On an interrupt or error the time spent so far is still recorded."""
-        for place, stage in enumerate(self.stages):
-            record = self._kept(stage)
+    def run(self, view: View, only: Collection[str] | None = None) -> None:
+        """Run what is not done (of the stages named). On an interrupt or error the time spent so far is still
+        recorded.
+        """
+        stages = self._chosen(only)
+        for place, stage in enumerate(stages):
+            record = self._known(stage)
             if record is not None:
                 if view.lines[stage.name].state == "waiting":
                     view.end(stage.name, wall_s=record["wall_s"], rows=record["rows_out"], kept=True)
                 continue
-            following = self.stages[place + 1] if place + 1 < len(self.stages) else None
-            if following is not None and following.beside == stage.name and not self._kept(following):
+            following = stages[place + 1] if place + 1 < len(stages) else None
+            if following is not None and following.beside == stage.name and self._known(following) is None:
                 self._two(stage, following, view)
             else:
                 self._one(stage, view)
+
+    def _chosen(self, only: Collection[str] | None) -> list[Stage]:
+        return [stage for stage in self.stages if only is None or stage.name in only]
+
+    def _known(self, stage: Stage) -> dict[str, Any] | None:
+        """The record of a stage that need not run: it has, here or in a run that shares its outputs."""
+        record = self.kept.kept(stage)
+        if record is not None or not stage.common or not all(path.exists() for path in stage.inputs):
+            return record
+        basis = self.kept.basis(stage)
+        if not self._shared.has(stage.name, basis["hash"]):
+            return None
+        self._begin_anew(stage, basis["hash"])
+        facts = self._shared.take(stage.name, basis["hash"], self.out)
+        if facts is None:
+            return None
+        self.kept.write(stage, {"attempts": 0, **facts, **basis, "finished": True, "shared": True})
+        return self.kept.kept(stage)
 
     def _one(self, stage: Stage, view: View) -> None:
         view.begin(stage.name)
@@ -147,18 +143,9 @@ class Runner:
             for attempt in open_:
                 self._end(attempt, view)
 
-    def record(self, name: str) -> dict[str, Any] | None:
-        """The record of a stage, None if it never ran. A damaged record counts as none: the stage runs again.
-        """
-        try:
-            record = json.loads(self._path(name).read_text(encoding="utf-8"))
-        except (FileNotFoundError, ValueError):
-            return None
-        return record if isinstance(record, dict) else None
-
     def records(self) -> list[dict[str, Any]]:
         """Records of the finished stages, in order."""
-        found = [self.record(stage.name) for stage in self.stages]
+        found = [self.kept.read(stage.name) for stage in self.stages]
         return [record for record in found if record is not None and record.get("finished")]
 
     def so_far(self) -> dict[str, Any]:
@@ -173,12 +160,26 @@ class Runner:
         return wall_s - self._in_stages_s - inside
 
     def _begin(self, stage: Stage) -> _Attempt:
-        earlier, basis = self.record(stage.name) or {}, self._basis(stage)
-        if earlier.get("finished") or earlier.get("hash") != basis["hash"]:
+        basis = self.kept.basis(stage)
+        earlier = self._begin_anew(stage, basis["hash"])
+        if earlier.get("finished"):
             earlier = {}
+        # A killed attempt leaves this record: what it was made under, so that no other goes on from it.
+        unused = {"wall_s": 0.0, "cpu_s": 0.0, "peak_mib": 0.0, "counters": {}}
+        now: dict[str, Any] = {"name": stage.name, **unused, **earlier}
+        attempts = now.get("attempts", 0) + 1
+        self.kept.write(stage, {**now, **basis, "finished": False, "attempts": attempts})
         began = self.meter.usage()
         cpu_s = lambda: self.meter.usage().cpu_s - began.cpu_s  # noqa: E731
         return _Attempt(stage, basis, earlier, cpu_s, dict(self.counters()), began.wall_s)
+
+    def _begin_anew(self, stage: Stage, basis_hash: str) -> dict[str, Any]:
+        """The record of an earlier attempt; of one under other settings or inputs all is deleted."""
+        earlier = self.kept.read(stage.name) or {}
+        if earlier and earlier.get("hash") != basis_hash:
+            self.kept.clear(stage)
+            return {}
+        return earlier
 
     def _used(self, attempt: _Attempt) -> dict[str, Any]:
         earlier, now = attempt.earlier, self.counters()
@@ -208,48 +209,16 @@ class Runner:
         if outcome is not None:
             record |= {"rows_in": outcome.rows_in, "rows_out": outcome.rows_out}
             record["facts"] = plain(outcome.facts)
-            record["outputs"] = {self._name(path): self._content(path) for path in stage.outputs}
-        atomic_write(self._path(stage.name), json.dumps(record, indent=2) + "\n")
+        self.kept.write(stage, record)
         if outcome is not None:
+            if stage.common:
+                known = ("name", "wall_s", "cpu_s", "peak_mib", "counters", "rows_in", "rows_out", "facts")
+                facts = {name: record[name] for name in known}
+                self._shared.give(stage.name, record["hash"], self.out, stage.outputs, facts)
             view.end(stage.name, wall_s=record["wall_s"], rows=outcome.rows_out, kept=False)
 
-    def _kept(self, stage: Stage) -> dict[str, Any] | None:
-        """The record of a stage that need not run again."""
-        record = self.record(stage.name)
-        if record is None or not record.get("finished") or not all(path.exists() for path in stage.inputs):
-            return None
-        if record.get("hash") != self._basis(stage)["hash"]:
-            return None
-        outputs = record.get("outputs", {})
-        for path in stage.outputs:
-            if not path.exists() or outputs.get(self._name(path)) != self._content(path):
-                return None
-        return record
 
-    def _basis(self, stage: Stage) -> dict[str, Any]:
-        inputs = {self._name(path): self._content(path) for path in stage.inputs}
-        settings = plain(stage.settings)
-        return {"hash": settings_hash([settings, inputs]), "settings": settings, "inputs": inputs}
-
-    def _path(self, name: str) -> Path:
-        return self.out / STAGES_FOLDER / f"{name}.json"
-
-    def _name(self, path: Path) -> str:
-        inside = path.is_relative_to(self.out)
-        return path.relative_to(self.out).as_posix() if inside else path.name
-
-    def _content(self, path: Path) -> str:
-        """Hash of a file, or of the files of a folder."""
-        if path.is_dir():
-            files = sorted(each for each in path.rglob("*") if each.is_file())
-            return settings_hash([[each.relative_to(path).as_posix(), self._content(each)] for each in files])
-        facts = os.stat(path)
-        key = (os.fspath(path), facts.st_size, facts.st_mtime_ns)
-        if key not in self._hashes:
-            self._hashes[key] = file_sha256(path)
-        return self._hashes[key]
-
-
-def lines(stages: Sequence[Stage]) -> list[Line]:
-    """What the view shows of stages."""
-    return [Line(stage.name, stage.title, stage.expected_s) for stage in stages]
+def lines(stages: Sequence[Stage], only: Collection[str] | None = None) -> list[Line]:
+    """What the view shows of stages (of those named)."""
+    chosen = [stage for stage in stages if only is None or stage.name in only]
+    return [Line(stage.name, stage.title, stage.expected_s) for stage in chosen]

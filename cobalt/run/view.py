@@ -76,6 +76,12 @@ class View:
         if self._current is not None:
             self._advance(self._current, label, done, total, fields)
 
+    def note(self, text: str) -> None:
+        """Something worth saying in the middle of a stage."""
+        if self._live is not None:
+            self._live.console.print(f"  {text}", highlight=False, markup=False, style="dim")
+        self._say(f"        {text}")
+
     def progress(self, name: str) -> Progress:
         """Where a stage that runs beside another reports its progress."""
         return _Bound(self, self.lines[name])

@@ -12,6 +12,7 @@ from typing import Any
 
 from cobalt.errors import InfraError, InputError
 from cobalt.files import atomic_write
+from cobalt.training.lora import merge_adapters
 
 METRICS = "metrics.jsonl"
 LATEST = "latest_checkpointed_iteration.txt"
@@ -141,8 +142,9 @@ def is_fp32(config: Any) -> bool:
 def export_model(checkpoint: Path, target: Path, *, fp32: bool) -> Path:
     """Put the Hugging Face folder of a checkpoint at ``target``, replacing what is there.
 
-    Weights are linked, not copied, where the file system allows. verl writes fp32 weights but names bfloat16
-    in the configuration; with ``fp32`` that is corrected. Raises InfraError if files are missing.
+    Weights are linked, not copied, where the file system allows; adapters are put into them. verl writes
+    fp32 weights but names bfloat16 in the configuration; with ``fp32`` that is corrected. Raises InfraError
+    if files are missing.
     """
     source = checkpoint / "actor" / "huggingface"
     names = {path.name for path in source.glob("*")} if source.is_dir() else set()
@@ -153,6 +155,7 @@ def export_model(checkpoint: Path, target: Path, *, fp32: bool) -> Path:
     part = target.with_name(f".{target.name}.part")
     shutil.rmtree(part, ignore_errors=True)
     shutil.copytree(source, part, copy_function=_link_or_copy)
+    merge_adapters(part, checkpoint / "actor" / "lora_train_meta.json")
     if fp32:
         config = json.loads((part / "config.json").read_text())
         config.pop("torch_dtype", None)

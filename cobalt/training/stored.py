@@ -12,10 +12,13 @@ from pathlib import Path
 from typing import Any
 
 from cobalt.errors import InputError
+from cobalt.files import replacing
 from cobalt.flags import parser, positive_int
+from cobalt.prompts import Prompts, load
 from cobalt.records import require, row_id
 from cobalt.rewards.cobalt import PLAIN, shaped_reward
 from cobalt.rewards.groups import exponential, grpo, rloo
+from cobalt.store import read_jsonl
 from cobalt.text import extract_code
 
 OBJECTIVES = ("rloo", "grpo", "exponential", "sft")
@@ -154,15 +157,27 @@ def stored_groups(
             }
 
 
-def main(argv: list[str] | None = None) -> int:
-    """`cobalt stored_groups`: Parquet for the recipes offline_rl and rejection_sft."""
+def write_groups(
+    source: Path | str, target: Path | str, prompts: Prompts, *, size: int, seed: int = 42
+) -> int:
+    """Replace the Parquet file ``target`` by the groups of a file of single-turn rows; returns how many.
+
+    Raises InputError for rows that cannot be used, or if no task gives a group.
+    """
     import pyarrow as pa
     import pyarrow.parquet as parquet
 
-    from cobalt.files import replacing
-    from cobalt.prompts import load
-    from cobalt.store import read_jsonl
+    rows = ((f"{source}:{line}", row) for line, row in read_jsonl(source))
+    groups = list(stored_groups(rows, prompts.messages, size=size, seed=seed))
+    if not groups:
+        raise InputError(f"{source}: no task has {size} completions, right and wrong")
+    with replacing(target) as handle:
+        parquet.write_table(pa.Table.from_pylist(groups), handle)
+    return len(groups)
 
+
+def main(argv: list[str] | None = None) -> int:
+    """`cobalt stored_groups`: Parquet for the recipes offline_rl and rejection_sft."""
     flags = parser("Make groups of stored completions from the rows of a single-turn run.")
     flags.add_argument("-i", "--input_file", required=True, help="JSONL with 'responses' and 'exec_results'")
     flags.add_argument("-o", "--output_file", required=True, help="Parquet file, replaced")
@@ -172,11 +187,8 @@ def main(argv: list[str] | None = None) -> int:
     args = flags.parse_args(argv)
     if args.group_size < 2:
         raise InputError("--group_size must be at least 2")
-    rows = ((f"{args.input_file}:{line}", row) for line, row in read_jsonl(args.input_file))
-    groups = list(stored_groups(rows, load(args.prompts).messages, size=args.group_size, seed=args.seed))
-    if not groups:
-        raise InputError(f"{args.input_file}: no task has {args.group_size} completions, right and wrong")
-    with replacing(args.output_file) as handle:
-        parquet.write_table(pa.Table.from_pylist(groups), handle)
-    print(f"{args.output_file}: {len(groups)} groups of {args.group_size}")
+    made = write_groups(
+        args.input_file, args.output_file, load(args.prompts), size=args.group_size, seed=args.seed
+    )
+    print(f"{args.output_file}: {made} groups of {args.group_size}")
     return 0

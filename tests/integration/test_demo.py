@@ -83,11 +83,12 @@ def check(demo: Demo, control: bool) -> None:
     """The finished run has everything that `results.json` promises, and its numbers agree with its rows."""
     found = demo.results()
     stages = [stage["name"] for stage in found["stages"]]
-    expected = ["tasks", "collect", "repair", "judge", "contexts", "parquet", "train", "train_single"]
-    expected += ["evaluate", "controls", "report"]
+    expected = ["data", "collect", "repair", "judge", "contexts", "parquet", "train", "train_single"]
+    expected += ["evaluate", "perturb", "hack_analysis", "controls", "report"]
     assert stages == [name for name in expected if control or name != "train_single"]
     for stage in found["stages"]:
-        assert stage["wall_s"] > 0 and stage["cpu_s"] >= 0 and stage["rows_out"] > 0
+        assert stage["wall_s"] > 0 and stage["cpu_s"] >= 0
+        assert stage["rows_out"] > 0 or stage["name"] == "hack_analysis"  # there may be no bent program
     assert sum(stage["wall_s"] for stage in found["stages"]) <= found["wall_s"]
     assert found["evaluator"]["infra_errors"] == 0 and found["evaluator"]["tests"] > 300
     training = found["training"]
@@ -105,6 +106,13 @@ def check(demo: Demo, control: bool) -> None:
     report = json.loads((demo.out / "report" / "report.json").read_text())
     assert report["runs"][1]["summary"]["pass_at_1"] == found["pass_at_1"]["cobalt"]
     assert (demo.out / "report" / "data" / "index.js").stat().st_size > 0
+    assert found["sets"]["heldout"]["cobalt"] == pytest.approx(found["pass_at_1"]["cobalt"])
+    assert set(found["perturbed"]["pass_at_1"]) == {"reference", "cobalt"}
+    for name in ("reference", "cobalt"):
+        cases = [json.loads(line) for line in (demo.out / "hack_analysis" / f"{name}_errors.jsonl").open()]
+        assert found["hacking"][name]["cases"] == len(cases)
+    assert found["hacking"]["judge"].startswith("no judge") and not found["smoke"]
+    assert "Pass@1" in (demo.out / "report_perturbed" / "index.html").read_text()
 
 
 @pytest.mark.slow

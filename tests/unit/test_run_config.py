@@ -82,3 +82,129 @@ def test_a_missing_file_or_model_is_said(tmp_path):
     path = written(tmp_path, "name: x\nmodel: {path: no_model}\n")
     with pytest.raises(InputError, match=r"holds no model .*train_tiny_reference\.sh"):
         configs.load(path)
+
+
+CONFIGS = sorted((ROOT / "configs").glob("*.yaml"))
+
+
+def test_there_are_the_configurations_of_the_paper_and_smaller_ones():
+    names = {path.stem for path in CONFIGS}
+    assert {"tiny", "qwen3-8b", "r1-distill-llama-8b"} <= names and any("24gb" in name for name in names)
+
+
+@pytest.mark.parametrize("path", CONFIGS, ids=lambda path: path.stem)
+@pytest.mark.parametrize("smoke", [False, True])
+def test_every_configuration_of_the_repository_is_valid(path, smoke):
+    config = configs.load(path, smoke=smoke)
+    assert config.name == path.stem
+    if smoke:
+        assert (config.tasks.family, config.model.engine, config.train.profile) == (
+            "tiny",
+            "transformers",
+            "cpu",
+        )
+        whole = configs.load(path)
+        assert config.train.recipe == whole.train.recipe and config.contexts.policy == whole.contexts.policy
+        assert [each.name for each in config.evaluate.sets] == [each.name for each in whole.evaluate.sets]
+        assert (config.perturb is None) == (whole.perturb is None)
+
+
+def test_the_papers_settings():
+    for name in ("qwen3-8b", "r1-distill-llama-8b"):
+        config = configs.load(ROOT / "configs" / f"{name}.yaml")
+        train, sampling = config.train, config.sampling
+        assert (train.contexts, train.completions, train.contexts // train.mini_batches) == (128, 16, 64)
+        assert (train.learning_rate, train.max_prompt_tokens, train.max_response_tokens) == (
+            1e-6,
+            10240,
+            6144,
+        )
+        assert (sampling.temperature, sampling.top_p, sampling.max_tokens) == (0.6, 0.95, 6144)
+        assert (config.collect.samples, config.collect.turns) == (16, 3)
+        assert (config.evaluate.samples, config.evaluate.turns) == (16, 9)
+        assert config.contexts == configs.Contexts(max_prompt_tokens=10000)
+
+
+@pytest.mark.parametrize(
+    ("settings", "found"),
+    [
+        (["train.steps=3"], lambda c: c.train.steps == 3),
+        (["train.learning_rate=1e-3", "name=b"], lambda c: (c.train.learning_rate, c.name) == (1e-3, "b")),
+        (["perturb=null"], lambda c: c.perturb is None),
+        (["contexts.selection=random"], lambda c: c.contexts.selection == "random"),
+        (["evaluate.sets=[{name: a}, {name: b, source: dev}]", "evaluate.sets.1.samples=4"],
+         lambda c: (c.evaluate.sets[1].source, c.evaluate.sets[1].samples) == ("dev", 4)),
+    ],
+)  # fmt: skip
+def test_settings_change_the_file(settings, found):
+    assert found(configs.load(ROOT / "configs" / "tiny.yaml", settings))
+
+
+@pytest.mark.parametrize(
+    ("setting", "said"),
+    [
+        ("train.stepz=3", "--set train.stepz=3: 'train.stepz' is unknown; did you mean 'steps'?"),
+        ("train.steps=many", "--set train.steps=many: 'train.steps' must be a whole number, got 'many'"),
+        ("train.steps", "--set train.steps: must be section.key=value"),
+        ("train.steps.x=1", "'train.steps' is a value, not a section"),
+        ("train.steps=[", "not valid YAML"),
+        ("evaluate.sets=[]", "'evaluate.sets' must name at least one set"),
+        ("train.contexts=9", "--set train.contexts=9: 'train.contexts' (9) must be a multiple of"),
+    ],
+)
+def test_settings_are_checked_as_the_file_is(setting, said):
+    with pytest.raises(InputError) as error:
+        configs.load(ROOT / "configs" / "tiny.yaml", [setting])
+    assert said in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("train: {recipe: cobolt}", "'train.recipe' must be one of cobalt,"),
+        ("train: {steps: 3, epochs: 2}", "either 'train.steps' or 'train.epochs'"),
+        ("train: {perturbed_share: 0.5}", "belongs to recipe cobalt_ptb"),
+        ("train: {recipe: offline_rl}\ncollect: {samples: 2}", "needs 'collect.samples' of at least 4"),
+        ("train: {lora_rank: 8}", "'train.lora_rank' needs 'train.profile' gpu"),
+        ("train: {gpus: 2}", "'train.gpus' does not go with 'train.profile' cpu"),
+        ("train: {recipe: single_turn_grpo}", "switch the control off"),
+        ("model: {engine: vllm}", "engine vllm reserves GPUs, but 'train.profile' is cpu"),
+        ("model: {engine: openai, trained_engine: transformers}", "'model.base_url' is missing"),
+        ("model: {engine: litellm}", "'model.trained_engine' is missing"),
+        ("model: {engine: vllm, base_url: 'http://x'}", "'model.trained_engine' is missing"),
+        ("model: {base_url: 'http://x'}", "does not go with engine transformers"),
+        ("model: {served_name: x}", "is the model's name at 'model.base_url', which is missing"),
+        ("model: {engine: vllm}\nexecution: {serving: {command: [a, '{prot}']}}", "cannot fill in 'prot'"),
+        ("model: {engine: vllm}\nexecution: {serving: {command: [a]}}", "must name {port}"),
+        ("tasks: {family: taco}", "'tasks.source' is missing"),
+        ("tasks: {family: taco, source: a/b, heldout: 5}", "family taco has no held-out split"),
+        ("tasks: {source: a/b}", "'tasks.source' belongs to family taco"),
+        ("tasks: {family: files}", "'tasks.train_file' is missing"),
+        ("tasks: {train_file: x}", "belongs to family files, not to tiny"),
+        ("tasks: {family: taco, source: a/b}", "there is no split heldout (tasks: train, dev)"),
+        ("evaluate: {sets: [{name: a}, {name: a}]}", "two sets are named 'a'"),
+        ("evaluate: {sets: [{name: ../a}]}", "'evaluate.sets.0.name' must be letters"),
+        ("evaluate: {sets: [{name: a, kind: livecodebench}]}", "needs a release file or hub name"),
+        ("contexts: {partial: false, selection: all}", "has no effect when 'contexts.partial' is false"),
+    ],
+)
+def test_rules_across_fields(tmp_path, text, said):
+    assert said in refusal(tmp_path, f"name: x\n{text}\n")
+
+
+def test_a_broken_rule_names_the_line_of_its_field(tmp_path):
+    assert ":4: 'train.contexts' (9)" in refusal(tmp_path, "name: x\ntrain:\n  steps: 3\n  contexts: 9\n")
+
+
+def test_files_that_are_named_must_be_there(tmp_path):
+    model = f"model: {{path: {ROOT / 'models' / 'tiny-reference'}}}\n"
+    path = written(tmp_path, f"name: x\n{model}evaluate: {{sets: [{{name: a, source: gone.jsonl}}]}}\n")
+    with pytest.raises(
+        InputError, match=r"'evaluate\.sets\.0\.source' is .*gone\.jsonl, which does not exist"
+    ):
+        configs.load(path)
+    (tmp_path / "gone.jsonl").write_text("")
+    assert configs.load(path).evaluate.sets[0].source == "gone.jsonl"
+    path = written(tmp_path, "name: x\nmodel: {path: owner/name}\n")
+    with pytest.raises(InputError, match=r"a name on the hub; 'train\.profile' cpu needs a folder"):
+        configs.load(path)

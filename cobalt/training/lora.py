@@ -1,0 +1,64 @@
+"""Low-rank adapters as verl writes them into an exported model, put back into the weights.
+
+verl saves the wrapped model's names (``base_model.model. ... .base_layer.weight``, ``lora_A``, ``lora_B``),
+which no loader of Hugging Face models knows.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from cobalt.errors import InfraError
+
+PREFIX = "base_model.model."
+_BASE = ".base_layer."
+
+
+def merge_adapters(folder: Path, meta: Path) -> bool:
+    """Rewrite the weights of an exported model as W + alpha / r * B A under their usual names.
+
+    ``meta`` is verl's file with ``r`` and ``lora_alpha``. Returns whether there were adapters. Raises
+    InfraError if some are incomplete.
+    """
+    from safetensors import safe_open
+    from safetensors.torch import save_file
+
+    files = sorted(folder.glob("*.safetensors"))
+    tensors: dict[str, Any] = {}
+    for path in files:
+        with safe_open(path, "pt") as stored:
+            names = list(stored.keys())
+            if not tensors and not any(name.startswith(PREFIX) for name in names):
+                return False
+            tensors |= {name: stored.get_tensor(name) for name in names}
+    try:
+        facts = json.loads(meta.read_text())
+        scale = facts["lora_alpha"] / facts["r"]
+    except (OSError, ValueError, KeyError, ZeroDivisionError) as error:
+        raise InfraError(f"{meta}: rank and alpha of the adapters cannot be read ({error})") from None
+    merged = _merged(tensors, scale, folder)
+    for path in [*files, folder / "model.safetensors.index.json"]:
+        path.unlink(missing_ok=True)  # links to the checkpoint's own files
+    save_file(merged, folder / "model.safetensors", metadata={"format": "pt"})
+    return True
+
+
+def _merged(tensors: dict[str, Any], scale: float, folder: Path) -> dict[str, Any]:
+    import torch
+
+    found: dict[str, Any] = {}
+    for name, weight in tensors.items():
+        if ".lora_A." in name or ".lora_B." in name:
+            continue
+        plain = name.removeprefix(PREFIX)
+        stem, base, kind = name.partition(_BASE)
+        if base and kind == "weight":
+            names = [f"{stem}.lora_{part}.default.weight" for part in ("A", "B")]
+            if not all(each in tensors for each in names):
+                raise InfraError(f"{folder}: {stem} has no pair of adapters")
+            a, b = (tensors[each].to(torch.float32) for each in names)
+            weight = (weight.to(torch.float32) + scale * (b @ a)).to(weight.dtype)
+        found[plain.replace(_BASE, ".")] = weight.contiguous()
+    return found

@@ -1,0 +1,17 @@
+#!/usr/bin/env bash
+# Every result: all scripts of this folder, then one page with every table, $OUT/index.html.
+#
+# Configuration: configs/qwen3-8b.yaml and configs/r1-distill-llama-8b.yaml
+# Expected:      EXPECTED
+# Published:     see the scripts
+. "$(dirname "${BASH_SOURCE[0]}")/common.inc.sh"
+for name in main_livecodebench taco_dev perturbed ablation_contexts ablation_selection ablation_turns offline_rl; do
+  if [ "$PLAN" != 0 ]; then
+    mapfile -t -O ${#planned[@]} planned < <(PLAN=list "scripts/reproduce/$name.sh")
+    continue
+  fi
+  echo "=== scripts/reproduce/$name.sh"
+  "scripts/reproduce/$name.sh"
+done
+[ "$PLAN" != 0 ] || "$python" -m cobalt.run.gather "$OUT"
+finish

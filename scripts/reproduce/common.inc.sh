@@ -1,0 +1,59 @@
+# Sourced by the scripts of this folder. Environment:
+#   SMOKE=1   the same stages and scripts with the tiny model and tasks, on two CPU cores in minutes
+#   PLAN=1    print what the runs cost (GPU hours, disk) and start nothing
+#   OUT       folder of all runs (default outputs/reproduce, with SMOKE=1 outputs/reproduce-smoke)
+#   MODELS    configurations to use, names of files in configs/
+#   SEED      of sampling, training and bootstrap (default 0)
+# Scripts continue where they were stopped, and share stages whose settings and inputs are equal.
+set -euo pipefail
+script=$(cd "$(dirname "$0")" && pwd)/$(basename "$0")
+cd "$(dirname "${BASH_SOURCE[0]}")/../.."
+case ${1:-} in
+  "") ;;
+  -h | --help)
+    sed -n '2,/^[^#]/s/^# \{0,1\}//p' "$script" scripts/reproduce/common.inc.sh
+    exit 0
+    ;;
+  *)
+    echo "error: $0 takes no arguments (settings are environment variables, see --help)" >&2
+    exit 2
+    ;;
+esac
+SMOKE=${SMOKE:-0} PLAN=${PLAN:-0} SEED=${SEED:-0}
+OUT=${OUT:-outputs/reproduce$([ "$SMOKE" = 1 ] && echo -smoke || true)}
+python=.venv/bin/python
+[ -x "$python" ] || python=python3
+export RAY_USAGE_STATS_ENABLED=0 TOKENIZERS_PARALLELISM=false
+[ "$SMOKE" != 1 ] || export HF_HUB_OFFLINE=1 OMP_NUM_THREADS="${OMP_NUM_THREADS:-1}"
+planned=()
+
+# run CONFIG VARIANT [SECTION.KEY=VALUE ...]: one run of a configuration, in $OUT/CONFIG/VARIANT.
+run() {
+  local config=configs/$1.yaml folder=$OUT/$1/$2 flags=()
+  shift 2
+  [ -f "$config" ] || { echo "error: $config does not exist (MODELS names files in configs/)" >&2; exit 2; }
+  for setting in "$@"; do flags+=(--set "$setting"); done
+  if [ "$PLAN" != 0 ]; then
+    planned+=("$config $*")
+    return
+  fi
+  [ "$SMOKE" != 1 ] || flags+=(--smoke)
+  echo "== $folder"
+  "$python" -m cobalt run "$config" --out "$folder" --share "$OUT/shared" --seed "$SEED" ${flags[@]+"${flags[@]}"}
+}
+
+# tables NAME RUN=FILE ...: a report of evaluated files (and of what was made from them), in $OUT/report_NAME.
+tables() {
+  [ "$PLAN" = 0 ] || return 0
+  local folder=$OUT/report_$1
+  shift
+  "$python" -m cobalt report "$@" -o "$folder"
+}
+
+# At the end of a script: the cost of all its runs (PLAN=list: the runs themselves, one a line).
+finish() {
+  case $PLAN in
+    1) "$python" -m cobalt.run.cost "${planned[@]}" ;;
+    list) printf '%s\n' "${planned[@]}" ;;
+  esac
+}
