@@ -10,6 +10,7 @@ from cobalt.files import atomic_write
 from cobalt.stats import Interval, clustered_mean, paired_bootstrap
 from cobalt.store import read_jsonl
 
+WALL_SUFFIX = "_equal_wall"
 Rates = dict[Any, list[list[float]]]  # task -> samples of all seeds -> right (1.0) or not, per turn
 
 
@@ -63,9 +64,7 @@ def report(results: Mapping[str, Any], out: Path) -> str:
     for arm, each in arms.items():
         runs = each["runs"]
         gain = difference(clean[arm], clean["reference"])
-        wall = sum(run["wall_s"] for run in runs) / len(runs) if runs else 0.0
-        if runs and arm.startswith("cobalt"):
-            wall += results["collection_s"]  # its data do not come for nothing
+        wall = seconds(arm, runs, results["timing"]) if runs else 0.0
         against = difference(clean["cobalt"], clean[arm]) if "cobalt" in clean and arm != "cobalt" else None
         lost = spoiled(ptb[arm])
         lines.append([
@@ -78,12 +77,24 @@ def report(results: Mapping[str, Any], out: Path) -> str:
     table = "".join("| " + " | ".join(line) + " |\n" for line in lines)
     text = (
         "# The arms on the tiny family\n\nPoints of Pass@1 on held-out tasks, 95 % intervals by task, seeds "
-        "pooled; `training s` is wall time per training, collection included for the arms that need "
-        f"contexts ({results['collection_s']:.0f} s).\n\n{table}"
+        "pooled; `training s` is wall time of one training's steps, start-up left out, with the collection "
+        f"({results['timing']['collection']:.0f} s) for the arms that need contexts.\n\n{table}"
     )
     atomic_write(out / "study.md", text)
     _plot(arms, clean, results, turns, out / "study.png")
     return table
+
+
+def seconds(arm: str, runs: Sequence[Mapping[str, Any]], timing: Mapping[str, float]) -> float:
+    """Wall seconds of one training of an arm: its steps at the pace measured beside the other arms'.
+
+    Arms without sampling were not measured beside the others; theirs are as each run took.
+    """
+    pace = timing.get(arm.removesuffix(WALL_SUFFIX))
+    if pace is None:
+        return float(sum(sum(run["step_s"]) for run in runs) / len(runs))
+    collection = timing["collection"] if arm.startswith("cobalt") else 0.0  # its data do not come for nothing
+    return float(runs[0]["steps"] * pace + collection)
 
 
 def _points(found: Interval, *, sign: bool = True) -> str:
@@ -109,8 +120,7 @@ def _plot(
     left.legend(fontsize=7)
     trained = [arm for arm in arms if arms[arm]["runs"]]
     for arm in trained:
-        wall = sum(run["wall_s"] for run in arms[arm]["runs"]) / len(arms[arm]["runs"])
-        wall += results["collection_s"] if arm.startswith("cobalt") else 0.0
+        wall = seconds(arm, arms[arm]["runs"], results["timing"])
         gain = difference(clean[arm], clean["reference"])
         error = [[100 * (gain.mean - gain.lo)], [100 * (gain.hi - gain.mean)]]
         right.errorbar([wall], [100 * gain.mean], yerr=error, marker="o", capsize=3, label=arm)

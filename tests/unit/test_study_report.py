@@ -42,9 +42,9 @@ def test_the_report_has_a_row_per_arm_and_a_plot(tmp_path):
         file = write(tmp_path / name, *[[[0.0, float(i < last)]] for i in range(10)])
         return {"rate": 1e-4, "runs": runs, "files": {"heldout": [file], "heldout_ptb": [file]}}
 
-    run = {"wall_s": 100.0, "steps": 30, "stepping_s": 60.0}
+    run = {"steps": 30, "step_s": [2.0] * 30}
     results = {
-        "collection_s": 50.0,
+        "timing": {"collection": 60.0, "cobalt": 3.0},
         "arms": {"reference": arm("r", 2, []), "cobalt": arm("c", 7, [run]), "mt_grpo": arm("m", 2, [run])},
     }
     table = report(results, tmp_path)
