@@ -98,6 +98,8 @@ def _run(args: argparse.Namespace) -> int:
     work = workload(config, args.config, gpu=args.gpu, gpus=args.gpus, assumptions=a)
     if args.model:
         work = replace(work, model=shape(args.model, Path(args.model)))
+    if args.gpus and not work.on_gpu:
+        raise InputError("--gpus: the CPU profile has no GPUs; name a kind with --gpu")
     found = estimate(work, a)
     factors = args.scale or ()
     scaled = scaling.scales(work, a, factors)

@@ -15,6 +15,8 @@ from cobalt.planning.assumptions import GPUS, Assumptions
 from cobalt.planning.lengths import Response
 from cobalt.planning.models import Model
 
+_SMALL_B = 0.01  # billions of parameters below which a CPU's time is Python's, not the memory's
+
 
 class DoesNotFit(InputError):
     """The model does not fit on the devices."""
@@ -87,7 +89,7 @@ def device(
 def sample(sheet: Sheet, a: Assumptions, on: Device, job: Job) -> float:
     """Seconds that a stage's prompts and completions take."""
     completions = job.dialogues * job.chain
-    if on.kind == "cpu":
+    if on.kind == "cpu" and on.model.params_b < _SMALL_B:
         return sheet.put(
             "sampling on the CPU", "completions * mean_response / tokens_per_s", "s",
             completions=completions, mean_response=job.response.mean,

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,7 +15,7 @@ from cobalt.planning.recipes import Settings, read
 from cobalt.planning.workload import Sampling, Training, Workload
 
 if TYPE_CHECKING:
-    from cobalt.run.config import Config, EvaluationSet
+    from cobalt.run.config import Config, EvaluationSet, Perturb
 
 
 def workload(
@@ -37,6 +38,7 @@ def workload(
     a = assumptions or Assumptions()
     train, tiny = config.train, config.tasks.family == "tiny"
     kind = "tiny" if tiny else "contest"
+    sizes = _Sizes(config, a, path, kind)
     texts = prompts.load(config.model.prompts)
     scale = train.scale or ("tiny" if train.profile == "cpu" else "published")
     settings = read(train.recipe, train.profile, scale, train.overrides)
@@ -57,50 +59,78 @@ def workload(
         feedback_characters=len(texts.feedback) - len("{feedback}"),
         max_context=config.model.max_context,
         concurrency=config.execution.concurrency,
-        sampling=tuple(_sampling(config, a, kind)),
-        training=tuple(_training(config, a, kind, settings)),
-        context_tasks=_train_tasks(config, a),
-        judged_cases=_cases(config, a, kind),
+        sampling=tuple(_sampling(sizes)),
+        training=tuple(_training(sizes, settings)),
+        context_tasks=sizes.train,
+        judged_cases=_cases(sizes),
         tensor_parallel=serving.tensor_parallel,
         memory_share=serving.gpu_memory,
     )
 
 
-def _train_tasks(config: Config, a: Assumptions) -> float:
-    return config.tasks.train or config.tasks.expected_train or a["contest.train_tasks"]
+@dataclass(frozen=True)
+class _Sizes:
+    """Numbers of tasks: counted where there are files, else as the configuration or the assumptions say."""
+
+    config: Config
+    a: Assumptions
+    path: Path | None
+    kind: str
+
+    @property
+    def train(self) -> float:
+        """Training tasks."""
+        tasks = self.config.tasks
+        found = self._counted(tasks.train_file) or tasks.expected_train
+        return min(tasks.train or math.inf, found or tasks.train or self.a["contest.train_tasks"])
+
+    def of(self, source: str, kind: str = "tasks") -> float:
+        """Tasks of ``dev``, ``heldout`` or another source of evaluation."""
+        tasks = self.config.tasks
+        if source == "heldout":
+            found = self._counted(tasks.heldout_file) or tasks.heldout
+            return min(tasks.heldout or math.inf, found or self.a["contest.dev_tasks"])
+        if source == "dev":
+            counted = self._counted(tasks.dev_file)
+            return counted or tasks.dev or tasks.expected_dev or self.a["contest.dev_tasks"]
+        lcb = kind == "livecodebench"
+        return self._counted(source) or self.a["contest.lcb_tasks" if lcb else "contest.dev_tasks"]
+
+    def evaluated(self, given: EvaluationSet | Perturb) -> float:
+        """Tasks of a set after its limit."""
+        found = given.expected or self.of(given.source, getattr(given, "kind", "tasks"))
+        return min(found, given.limit or found)
+
+    def _counted(self, name: str | None) -> float | None:
+        """Lines of a local JSONL file, None if it is none."""
+        path = (self.path.parent if self.path else Path()) / name if name else None
+        if path is None or path.suffix != ".jsonl" or not path.is_file():
+            return None
+        with path.open("rb") as file:
+            return float(sum(1 for line in file if line.strip())) or None
 
 
-def _tasks(config: Config, a: Assumptions, source: str, kind: str = "tasks") -> float:
-    """How many tasks a source of evaluation tasks has, before its own `limit` and `expected`."""
-    tasks = config.tasks
-    if source == "heldout" and tasks.heldout:
-        return tasks.heldout
-    if kind == "livecodebench":
-        return a["contest.lcb_tasks"]
-    return tasks.dev or tasks.expected_dev or a["contest.dev_tasks"]
-
-
-def _tests(config: Config, a: Assumptions, kind: str, source: str = "tasks") -> tuple[float, float]:
+def _tests(sizes: _Sizes, source: str = "tasks") -> tuple[float, float]:
     """(public, hidden) tests of a task."""
     if source == "livecodebench":
-        return a["contest.lcb_public_tests"], a["contest.lcb_hidden_tests"]
-    public = a["tiny.public_tests"] if kind == "tiny" else float(config.tasks.public_tests)
-    return public, max(1.0, a[f"{kind}.tests"] - public)
+        return sizes.a["contest.lcb_public_tests"], sizes.a["contest.lcb_hidden_tests"]
+    public = sizes.a["tiny.public_tests"] if sizes.kind == "tiny" else float(sizes.config.tasks.public_tests)
+    return public, max(1.0, sizes.a[f"{sizes.kind}.tests"] - public)
 
 
-def _sampling(config: Config, a: Assumptions, kind: str) -> Iterator[Sampling]:
-    collect, limit, tasks = config.collect, config.sampling.max_tokens, _train_tasks(config, a)
-    public, hidden = _tests(config, a, kind)
-    paid = config.model.engine in ("openai", "litellm")
+def _sampling(sizes: _Sizes) -> Iterator[Sampling]:
+    collect, limit, tasks = sizes.config.collect, sizes.config.sampling.max_tokens, sizes.train
+    public, hidden = _tests(sizes)
+    paid = sizes.config.model.engine in ("openai", "litellm")
     yield Sampling("collect", tasks, collect.samples, 1, limit, public + hidden, provider=paid)
     yield Sampling(
         "repair", tasks, collect.samples, collect.turns, limit, public, hidden, first_turn=2, provider=paid
     )
-    sets = [_set(config, a, kind, each) for each in config.evaluate.sets]
-    trained = 1 + config.controls.single_turn_training
+    sets = [_set(sizes, each) for each in sizes.config.evaluate.sets]
+    trained = 1 + sizes.config.controls.single_turn_training
     for each in sets:
         yield from _models(each, trained, paid)
-    main, controls = sets[0], config.controls
+    main, controls = sets[0], sizes.config.controls
     for name, wanted in (
         ("blank feedback", controls.blank_feedback),
         ("other feedback", controls.other_feedback),
@@ -110,8 +140,8 @@ def _sampling(config: Config, a: Assumptions, kind: str) -> Iterator[Sampling]:
     if controls.best_of_turns:
         tries = main.samples * main.turns
         yield replace(main, name="control: best of turns", samples=tries, turns=1, provider=paid)
-    if config.perturb is not None:
-        yield from _models(_perturbed(config, a, kind), 1, paid)
+    if sizes.config.perturb is not None:
+        yield from _models(_perturbed(sizes), 1, paid)
 
 
 def _models(given: Sampling, trained: int, paid: bool) -> Iterator[Sampling]:
@@ -123,43 +153,41 @@ def _models(given: Sampling, trained: int, paid: bool) -> Iterator[Sampling]:
         yield replace(given, models=1 + trained)
 
 
-def _set(config: Config, a: Assumptions, kind: str, given: EvaluationSet) -> Sampling:
-    public, hidden = _tests(config, a, kind, given.kind)
-    found = given.expected or _tasks(config, a, given.source, given.kind)
+def _set(sizes: _Sizes, given: EvaluationSet) -> Sampling:
+    public, hidden = _tests(sizes, given.kind)
     return Sampling(
-        f"evaluate {given.name}", min(found, given.limit or found), given.samples or config.evaluate.samples,
-        given.turns or config.evaluate.turns, config.sampling.max_tokens, public, hidden,
+        f"evaluate {given.name}", sizes.evaluated(given), given.samples or sizes.config.evaluate.samples,
+        given.turns or sizes.config.evaluate.turns, sizes.config.sampling.max_tokens, public, hidden,
     )  # fmt: skip
 
 
-def _perturbed(config: Config, a: Assumptions, kind: str) -> Sampling:
-    given = config.perturb
+def _perturbed(sizes: _Sizes) -> Sampling:
+    given = sizes.config.perturb
     assert given is not None
-    public, hidden = _tests(config, a, kind)
-    found = given.expected or _tasks(config, a, given.source)
+    public, hidden = _tests(sizes)
     return Sampling(
-        "perturbed", min(found, given.limit or found), given.samples or config.evaluate.samples,
-        given.turns or config.evaluate.turns, config.sampling.max_tokens, public, hidden,
+        "perturbed", sizes.evaluated(given), given.samples or sizes.config.evaluate.samples,
+        given.turns or sizes.config.evaluate.turns, sizes.config.sampling.max_tokens, public, hidden,
     )  # fmt: skip
 
 
-def _cases(config: Config, a: Assumptions, kind: str) -> float:
+def _cases(sizes: _Sizes) -> float:
     """Turn errors that the judge is asked about, votes counted."""
-    judge = config.hack_analysis.judge
-    if config.perturb is None or judge is None:
+    judge = sizes.config.hack_analysis.judge
+    if sizes.config.perturb is None or judge is None:
         return 0.0
-    given = _perturbed(config, a, kind)
-    found = 2 * given.tasks * given.samples * (given.turns - 1) * a[f"{kind}.turn_errors"]
+    given = _perturbed(sizes)
+    found = 2 * given.tasks * given.samples * (given.turns - 1) * sizes.a[f"{sizes.kind}.turn_errors"]
     return min(found, judge.max_cases or found) * judge.votes
 
 
-def _training(config: Config, a: Assumptions, kind: str, settings: Settings) -> Iterator[Training]:
-    given, tasks = config.train, _train_tasks(config, a)
+def _training(sizes: _Sizes, settings: Settings) -> Iterator[Training]:
+    given, tasks = sizes.config.train, sizes.train
     gpu, offline = given.profile == "gpu", settings.text("cobalt.method") == "offline"
     statements = given.recipe == "single_turn_grpo" or settings.number("cobalt.dialogue.turns", 1) > 1
     rows = tasks if statements else None
-    if not statements and not config.contexts.partial:
-        rows = tasks * (1 - a[f"{kind}.skipped_tasks"])
+    if not statements and not sizes.config.contexts.partial:
+        rows = tasks * (1 - sizes.a[f"{sizes.kind}.skipped_tasks"])
     validates = gpu and not offline
     keep = settings.number("trainer.max_actor_ckpt_to_keep", 0)
     one = Training(
@@ -170,22 +198,22 @@ def _training(config: Config, a: Assumptions, kind: str, settings: Settings) -> 
         completions=given.completions,
         mini_batches=given.mini_batches,
         max_prompt_tokens=given.max_prompt_tokens,
-        response_tokens=min(given.max_response_tokens, config.sampling.max_tokens),
-        tests=sum(_tests(config, a, kind)),
+        response_tokens=min(given.max_response_tokens, sizes.config.sampling.max_tokens),
+        tests=sum(_tests(sizes)),
         rows=rows,
         turns=int(settings.number("cobalt.dialogue.turns", 1)),
-        on_statements=statements or not config.contexts.partial,
+        on_statements=statements or not sizes.config.contexts.partial,
         reference=settings.flag("actor_rollout_ref.actor.use_kl_loss") and not offline,
         old_log_probs=not settings.flag("algorithm.rollout_correction.bypass_mode") and not offline,
         offload=gpu and settings.flag("actor_rollout_ref.actor.fsdp_config.optimizer_offload"),
         lora=given.lora_rank > 0,
         offline=offline,
-        validation_tasks=_tasks(config, a, "dev") if validates else 0.0,
+        validation_tasks=sizes.of("dev") if validates else 0.0,
         validate_every=max(0, int(settings.number("trainer.test_freq", -1))) if validates else 0,
         save_every=max(0, int(settings.number("trainer.save_freq", -1))),
         keep=int(keep) or None,
         memory_share=settings.number("actor_rollout_ref.rollout.gpu_memory_utilization", 0) or None,
     )
     yield one
-    if config.controls.single_turn_training:
+    if sizes.config.controls.single_turn_training:
         yield replace(one, name="train_single", rows=tasks, turns=1, on_statements=True, offline=False)

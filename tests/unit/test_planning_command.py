@@ -8,10 +8,11 @@ from pathlib import Path
 
 import pytest
 
+from cobalt.commands import plan_page
 from cobalt.commands.plan import main
 from cobalt.errors import InputError
 from cobalt.planning import scaling
-from cobalt.planning.assumptions import Assumptions, markdown
+from cobalt.planning.assumptions import Assumptions
 from cobalt.planning.bench import apply
 from cobalt.planning.estimate import estimate
 from cobalt.planning.from_config import workload
@@ -107,8 +108,12 @@ def test_devices_models_settings_and_assumptions_change_the_plan():
             main([str(PAPER), *wrong])
     with pytest.raises(InputError, match="--scale is about the run of a configuration"):
         main(["--scale", "1"])
-    with pytest.raises(InputError, match="--table is about GPUs"):
-        main([str(TINY), "--table"])
+    for flags, message in (
+        (["--table"], "--table is about GPUs"),
+        (["--gpus", "2"], "CPU profile has no GPUs"),
+    ):
+        with pytest.raises(InputError, match=message):
+            main([str(TINY), *flags])
 
 
 def test_scales_and_where_parts_saturate(capsys):
@@ -203,16 +208,28 @@ def test_assumptions_shared_with_the_simulation_of_a_step_agree():
     )
 
 
-def test_the_table_in_the_docs_is_that_of_the_code(capsys):
+def test_the_made_parts_of_the_docs_are_those_of_the_code(monkeypatch, capsys):
+    """The table of assumptions and the worked example."""
+    monkeypatch.chdir(ROOT)
     text = (ROOT / "docs/planning.md").read_text(encoding="utf-8")
-    assert markdown() in text, "paste what cobalt.planning.assumptions.markdown() gives"
+    assert plan_page.renewed(text) == text, "run: python -m cobalt.commands.plan_page docs/planning.md"
+    with pytest.raises(ValueError, match="example"):
+        plan_page.renewed(text.replace("<!-- example -->", ""))
     assert main(["--list_assumptions"]) == 0
     assert "training.mfu = 0.35 share" in capsys.readouterr().out
 
 
-def test_the_worked_example_in_the_docs_is_what_the_command_prints(capsys):
-    text = (ROOT / "docs/planning.md").read_text(encoding="utf-8")
-    assert main([str(PAPER), "--summary", "--scale", "1", "10", "100", "--table"]) == 0
-    printed = capsys.readouterr().out
-    for line in filter(None, (line.rstrip() for line in printed.splitlines())):
-        assert line in text, f"docs/planning.md lacks or has another value for: {line}"
+def test_files_of_tasks_are_counted(tmp_path):
+    for name, count in (("train", 7), ("dev", 3), ("other", 5)):
+        (tmp_path / f"{name}.jsonl").write_text('{"id": 1}\n' * count)
+    path = tmp_path / "mine.yaml"
+    path.write_text(
+        "name: mine\ntasks: {family: files, train_file: train.jsonl, dev_file: dev.jsonl}\n"
+        f"model: {{path: {ROOT / 'models/tiny-reference'}, prompts: default}}\n"
+        "evaluate: {sets: [{name: dev, source: dev}, {name: other, source: other.jsonl, limit: 4}]}\n"
+    )
+    work = workload(load(path), path)
+    assert [each.tasks for each in work.sampling if each.name != "perturbed"][:4] == [7, 7, 3, 4]
+    assert work.tasks_kind == "contest" and work.responses == "plain"
+    fewer = workload(load(path, ["tasks.train=2"]), path)
+    assert fewer.sampling[0].tasks == fewer.context_tasks == 2
