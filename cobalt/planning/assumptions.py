@@ -67,6 +67,7 @@ _ROWS: list[tuple[str, float, str, str]] = [
      _UNMEASURED + "; tasks whose samples all pass at once give no context"),
     ("contest.kept_trajectories", 2.0, "trajectories", _UNMEASURED + "; per task left, at most 4"),
     ("contest.slices", 2.5, "contexts", _UNMEASURED + "; per kept trajectory, 1 to 3"),
+    ("contest.stored_groups", 1.5, "groups", _UNMEASURED + "; of four, right and wrong, per task"),
     ("contest.turn_errors", 0.05, "share", _UNMEASURED + "; programs that accept a wrong test"),
     ("tiny.tests", 9, "tests", "of a task of the tiny family"),
     ("tiny.public_tests", 3, "tests", "of a task of the tiny family"),
@@ -84,6 +85,7 @@ _ROWS: list[tuple[str, float, str, str]] = [
     ("tiny.skipped_tasks", 0.013, "share", "counted in a run of the demo: 2 of 150"),
     ("tiny.kept_trajectories", 2.16, "trajectories", "counted in a run of the demo: 319 of 148 tasks"),
     ("tiny.slices", 2.5, "contexts", "counted in a run of the demo: 797 of 319 trajectories"),
+    ("tiny.stored_groups", 1, "groups", _UNMEASURED),
     ("tiny.turn_errors", 0.05, "share", _UNMEASURED),
     # Responses.
     ("thinking.response_tokens", 2500, "tokens, median", _UNMEASURED + "; 7 % are then cut at 6,144"),

@@ -42,6 +42,7 @@ def workload(
     texts = prompts.load(config.model.prompts)
     scale = train.scale or ("tiny" if train.profile == "cpu" else "published")
     settings = read(train.recipe, train.profile, scale, train.overrides)
+    method = _method(sizes, settings)
     count = gpus or train.gpus or int(settings.number("trainer.n_gpus_per_node", 1))
     usual = "rtx4090" if train.lora_rank and count == 1 else "h100-80"
     if train.profile == "cpu" and gpu is None:
@@ -59,9 +60,9 @@ def workload(
         feedback_characters=len(texts.feedback) - len("{feedback}"),
         max_context=config.model.max_context,
         concurrency=config.execution.concurrency,
-        sampling=tuple(_sampling(sizes)),
-        training=tuple(_training(sizes, settings)),
-        context_tasks=sizes.train,
+        sampling=tuple(_sampling(sizes, method)),
+        training=tuple(_training(sizes, settings, method)),
+        context_tasks=sizes.train if method == "contexts" else 0.0,
         judged_cases=_cases(sizes),
         tensor_parallel=serving.tensor_parallel,
         memory_share=serving.gpu_memory,
@@ -118,14 +119,29 @@ def _tests(sizes: _Sizes, source: str = "tasks") -> tuple[float, float]:
     return public, max(1.0, sizes.a[f"{sizes.kind}.tests"] - public)
 
 
-def _sampling(sizes: _Sizes) -> Iterator[Sampling]:
+def _method(sizes: _Sizes, settings: Settings) -> str:
+    """What is trained on: contexts, stored completions, or statements (in one turn or in dialogues)."""
+    if settings.text("cobalt.method") == "offline":
+        return "stored"
+    online = settings.number("cobalt.dialogue.turns", 1) > 1
+    return "statements" if online or sizes.config.train.recipe == "single_turn_grpo" else "contexts"
+
+
+def _sampling(sizes: _Sizes, method: str) -> Iterator[Sampling]:
     collect, limit, tasks = sizes.config.collect, sizes.config.sampling.max_tokens, sizes.train
     public, hidden = _tests(sizes)
     paid = sizes.config.model.engine in ("openai", "litellm")
-    yield Sampling("collect", tasks, collect.samples, 1, limit, public + hidden, provider=paid)
-    yield Sampling(
-        "repair", tasks, collect.samples, collect.turns, limit, public, hidden, first_turn=2, provider=paid
-    )
+    if method in ("contexts", "stored"):
+        tests = public + hidden
+        yield Sampling("collect", tasks, collect.samples, 1, limit, tests, provider=paid, grows=True)
+    if method == "contexts":
+        repair = Sampling(
+            "repair", tasks, collect.samples, collect.turns, limit, public, hidden, first_turn=2,
+            provider=paid, grows=True,
+        )  # fmt: skip
+        yield repair
+        if sizes.config.train.recipe == "cobalt_ptb":
+            yield replace(repair, name="repair on perturbed tests")
     sets = [_set(sizes, each) for each in sizes.config.evaluate.sets]
     trained = 1 + sizes.config.controls.single_turn_training
     for each in sets:
@@ -181,13 +197,16 @@ def _cases(sizes: _Sizes) -> float:
     return min(found, judge.max_cases or found) * judge.votes
 
 
-def _training(sizes: _Sizes, settings: Settings) -> Iterator[Training]:
+def _training(sizes: _Sizes, settings: Settings, method: str) -> Iterator[Training]:
     given, tasks = sizes.config.train, sizes.train
-    gpu, offline = given.profile == "gpu", settings.text("cobalt.method") == "offline"
-    statements = given.recipe == "single_turn_grpo" or settings.number("cobalt.dialogue.turns", 1) > 1
-    rows = tasks if statements else None
-    if not statements and not sizes.config.contexts.partial:
-        rows = tasks * (1 - sizes.a[f"{sizes.kind}.skipped_tasks"])
+    gpu, offline = given.profile == "gpu", method == "stored"
+    statements = method != "contexts" or not sizes.config.contexts.partial
+    rows = tasks if method == "statements" else None
+    if statements and rows is None:
+        rows = tasks * (1 - sizes.a[f"{sizes.kind}.skipped_tasks"])  # an opening of each task left
+    if method == "stored":
+        rows = tasks * sizes.a[f"{sizes.kind}.stored_groups"]
+    group = int(settings.number("cobalt.offline.group_size", given.completions))
     validates = gpu and not offline
     keep = settings.number("trainer.max_actor_ckpt_to_keep", 0)
     one = Training(
@@ -195,14 +214,14 @@ def _training(sizes: _Sizes, settings: Settings) -> Iterator[Training]:
         steps=given.steps,
         epochs=float(given.epochs or 1),
         contexts=given.contexts,
-        completions=given.completions,
+        completions=group if offline else given.completions,
         mini_batches=given.mini_batches,
         max_prompt_tokens=given.max_prompt_tokens,
         response_tokens=min(given.max_response_tokens, sizes.config.sampling.max_tokens),
         tests=sum(_tests(sizes)),
         rows=rows,
         turns=int(settings.number("cobalt.dialogue.turns", 1)),
-        on_statements=statements or not sizes.config.contexts.partial,
+        on_statements=statements,
         reference=settings.flag("actor_rollout_ref.actor.use_kl_loss") and not offline,
         old_log_probs=not settings.flag("algorithm.rollout_correction.bypass_mode") and not offline,
         offload=gpu and settings.flag("actor_rollout_ref.actor.fsdp_config.optimizer_offload"),
@@ -216,4 +235,6 @@ def _training(sizes: _Sizes, settings: Settings) -> Iterator[Training]:
     )
     yield one
     if sizes.config.controls.single_turn_training:
-        yield replace(one, name="train_single", rows=tasks, turns=1, on_statements=True, offline=False)
+        # As many steps as the other training, on statements.
+        single = replace(one, name="train_single", turns=1, on_statements=True, offline=False)
+        yield replace(single, completions=given.completions)

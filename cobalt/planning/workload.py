@@ -14,7 +14,7 @@ class Sampling:
     ``tasks`` x ``samples`` dialogues; programs are sampled in turns ``first_turn`` to ``turns`` (from 1).
     ``tests`` are run per program while sampling, ``hidden_tests`` per program of every turn afterwards.
     ``models``: how often all of it is done, once for each model. ``provider``: a paid model answers.
-    ``stored``: its rows become files of the run.
+    ``grows``: with the training data.
     """
 
     name: str
@@ -27,6 +27,7 @@ class Sampling:
     first_turn: int = 1
     models: int = 1
     provider: bool = False
+    grows: bool = False
 
     @property
     def dialogues(self) -> float:
@@ -98,12 +99,10 @@ class Workload:
 
     def scaled(self, factor: float) -> Workload:
         """The same with ``factor`` times the training tasks; steps grow with them, evaluation does not."""
-        grown = {"collect", "repair"}
         return replace(
             self,
             sampling=tuple(
-                replace(each, tasks=each.tasks * factor) if each.name in grown else each
-                for each in self.sampling
+                replace(each, tasks=each.tasks * factor) if each.grows else each for each in self.sampling
             ),
             training=tuple(
                 replace(

@@ -88,6 +88,23 @@ def test_the_papers_configuration():
     assert stage(answer, "train")["gpu_h"] > answer["totals"]["gpu_h"] / 2
 
 
+def test_recipes_have_the_stages_that_they_need():
+    def plan(*settings: str) -> tuple[list[str], dict]:
+        work = workload(load(PAPER, settings), PAPER)
+        found = estimate(work).as_dict()
+        return [each.name for each in work.sampling[:-3]], stage(found, "train")
+
+    assert plan()[0] == ["collect", "repair"]
+    assert plan("train.recipe=cobalt_ptb")[0] == ["collect", "repair", "repair on perturbed tests"]
+    names, stored = plan("train.recipe=offline_rl")
+    assert names == ["collect"] and stored["completions"] == 0 and stored["updated_tokens"] > 0
+    names, online = plan("train.recipe=mt_grpo")
+    assert names == [] and online["completions"] > 3 * 2 * 5853 * 16
+    assert plan("train.recipe=single_turn_grpo")[1]["prompt_tokens"] < plan()[1]["prompt_tokens"]
+    only_openings = workload(load(PAPER, ["contexts.partial=false"]), PAPER).training[0]
+    assert only_openings.on_statements and only_openings.rows == pytest.approx(5853 * 0.8)
+
+
 def test_devices_models_settings_and_assumptions_change_the_plan():
     base = planned(PAPER)
     assert planned(PAPER, "--gpu", "a100-80")["totals"]["gpu_h"] > base["totals"]["gpu_h"]

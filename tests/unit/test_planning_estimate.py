@@ -35,8 +35,8 @@ ROUND = {
 }  # fmt: skip
 A = Assumptions().replaced(ROUND, "test")
 MODEL = Model("one", 1.0, 10, 8, 4, 100)
-COLLECT = Sampling("collect", 100, 4, 1, 1000, tests=10)
-REPAIR = Sampling("repair", 100, 4, 3, 1000, tests=2, hidden_tests=8, first_turn=2)
+COLLECT = Sampling("collect", 100, 4, 1, 1000, tests=10, grows=True)
+REPAIR = Sampling("repair", 100, 4, 3, 1000, tests=2, hidden_tests=8, first_turn=2, grows=True)
 TRAIN = Training("train", None, 2.0, 10, 4, 2, 5000, 1000, tests=10, save_every=10)
 SMALL = Workload(
     "small", MODEL, "h100-80", 2, "contest", "plain", system_characters=20, feedback_characters=20,
@@ -45,8 +45,8 @@ SMALL = Workload(
 PAPER = Workload(
     "paper", KNOWN["Qwen/Qwen3-8B"], "h100-80", 4, "contest", "thinking", 1300, 600, 32768, 512,
     (
-        Sampling("collect", 5853, 16, 1, 6144, 20),
-        Sampling("repair", 5853, 16, 3, 6144, 4, 16, first_turn=2),
+        Sampling("collect", 5853, 16, 1, 6144, 20, grows=True),
+        Sampling("repair", 5853, 16, 3, 6144, 4, 16, first_turn=2, grows=True),
         Sampling("evaluate", 175, 16, 9, 6144, 3, 30, models=2),
     ),
     (Training("train", None, 2.0, 128, 16, 2, 10240, 6144, 20, validation_tasks=250, validate_every=10),),
@@ -252,7 +252,8 @@ def test_each_assumption_is_used_has_a_unit_and_a_reason():
     # what `from_config` and `scaling` ask for
     assert left == {
         "contest.train_tasks", "contest.dev_tasks", "contest.lcb_tasks",
-        "contest.lcb_public_tests", "contest.lcb_hidden_tests", "tiny.public_tests", "contest.turn_errors",
+        "contest.lcb_public_tests", "contest.lcb_hidden_tests", "tiny.public_tests", "contest.turn_errors", "contest.stored_groups",
+        "tiny.stored_groups",
         "tiny.turn_errors", "evaluator.memory_gib", "disk.volume_gb",
     }  # fmt: skip
     assert all(row.unit and len(row.reason) > 10 for row in Assumptions().rows.values())
