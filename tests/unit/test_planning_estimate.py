@@ -251,8 +251,8 @@ def test_each_assumption_is_used_has_a_unit_and_a_reason():
     left = {name for name in Assumptions().rows if name not in used and not name.startswith("gpu.")}
     # what `from_config` and `scaling` ask for
     assert left == {
-        "contest.train_tasks", "contest.dev_tasks", "contest.lcb_tasks",
-        "contest.lcb_public_tests", "contest.lcb_hidden_tests", "tiny.public_tests", "contest.turn_errors", "contest.stored_groups",
+        "contest.train_tasks", "contest.dev_tasks", "contest.lcb_tasks", "contest.lcb_public_tests",
+        "contest.lcb_hidden_tests", "contest.turn_errors", "contest.stored_groups", "tiny.public_tests",
         "tiny.stored_groups",
         "tiny.turn_errors", "evaluator.memory_gib", "disk.volume_gb",
     }  # fmt: skip
