@@ -5,14 +5,16 @@
 # docs/execution.md says how to allow `namespaces`.
 FROM python:3.11-slim-bookworm
 
+# Versions of a Debian release leave its index when they are replaced, so none is named.
+# hadolint ignore=DL3008
 RUN apt-get update \
     && apt-get install -y --no-install-recommends make git \
     && rm -rf /var/lib/apt/lists/* \
-    && useradd --create-home cobalt \
+    && useradd --uid 1000 --create-home cobalt \
     && mkdir /cobalt \
     && chown cobalt /cobalt
 
-USER cobalt
+USER 1000
 WORKDIR /cobalt
 COPY --chown=cobalt . .
 # On x86 pass the index of the CPU builds of torch, or CUDA comes along: --build-arg TORCH_INDEX=...

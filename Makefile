@@ -29,7 +29,7 @@ PRIVATE = tmp=$$(mktemp -d /tmp/ct.XXXXXX); trap 'rm -rf "$$tmp"' EXIT; export T
 # Much of a test's time is waiting (for processes to start, for limits to strike): two files run at a time.
 SIDE_BY_SIDE = -n 2 --dist loadfile
 
-.PHONY: setup demo test test-quick test-full test-vllm lint bench coverage mutants clean help
+.PHONY: setup demo test test-quick test-full test-vllm lint bench coverage mutants docs clean help
 
 help: ## this list
 	@echo "make demo runs the whole method on this machine; make test checks it. Targets:"
@@ -77,6 +77,12 @@ coverage: setup ## branch coverage of cobalt/ by `make test`, which takes longer
 
 mutants: setup ## mutation testing of rewards, selection, statistics, comparison; fails under 85 % (half an hour)
 	@$(PRIVATE) scripts/mutants.sh
+
+# The site's tools lie in a folder of their own, beside the environment whose code they describe.
+docs: setup ## build the site into build/site; a broken link is an error
+	@[ -f .venv-docs/.ready ] || { $(PY) -m pip install --quiet --target .venv-docs -r requirements-docs.txt \
+		&& touch .venv-docs/.ready; }
+	@NO_MKDOCS_2_WARNING=1 PYTHONPATH=.venv-docs $(PY) -m mkdocs build --strict --quiet && echo "build/site/index.html"
 
 clean: ## delete caches and outputs (.venv stays; `rm -rf .venv` removes it)
 	rm -rf outputs build dist .cache .pytest_cache .mypy_cache .ruff_cache .hypothesis *.egg-info

@@ -30,8 +30,8 @@ def _collect() -> str:
 
 
 PARTS: dict[str, Callable[[], str]] = {
-    "example": lambda: f"```\n{_printed(*FLAGS)}\n```",
-    "collect": lambda: f"```\n{_collect()}\n```",
+    "example": lambda: f"```text\n{_printed(*FLAGS)}\n```",
+    "collect": lambda: f"```text\n{_collect()}\n```",
     "assumptions": markdown,
 }
 

@@ -97,7 +97,8 @@ def test_contents(wheel):
     }
     prefix = "cobalt/training/verl_config/"
     assert {name.removeprefix(prefix) for name in names if name.startswith(prefix)} == config
-    modules = {str(path.relative_to(ROOT)) for path in (ROOT / "cobalt").rglob("*.py")}
+    clone = wheel.parents[1] / "clone"
+    modules = {str(path.relative_to(clone)) for path in (clone / "cobalt").rglob("*.py")}
     assert {name for name in names if name.endswith(".py")} == modules
     static = {
         str(path.relative_to(ROOT)) for path in (ROOT / "cobalt/report/static").rglob("*") if path.is_file()
