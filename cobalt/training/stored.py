@@ -72,6 +72,9 @@ def check_groups(path: Path, config: Any) -> list[Group]:
             f"cobalt.offline: objective must be one of {', '.join(OBJECTIVES)} and reward one of "
             f"{', '.join(REWARDS)}, got {settings.objective!r} and {settings.reward!r}"
         )
+    for name in ("temperature", "clip"):
+        if settings[name] is not None and not float(settings[name]) > 0:
+            raise InputError(f"cobalt.offline.{name} must be positive, got {settings[name]!r}")
     try:
         table = parquet.read_table(path)
     except (OSError, pyarrow.ArrowInvalid) as error:
@@ -100,13 +103,15 @@ def check_groups(path: Path, config: Any) -> list[Group]:
 
 def _group(row: Mapping[str, Any], settings: Any, where: str) -> Group | None:
     prompt, completions = row["prompt"], row["completions"]
-    if not isinstance(prompt, list) or not prompt or prompt[-1].get("role") != "user":
+    last = prompt[-1] if isinstance(prompt, list) and prompt else None
+    if not isinstance(last, dict) or last.get("role") != "user":
         raise InputError(f"{where}: field 'prompt' must be messages that end with the user's")
     if not isinstance(completions, list) or len(completions) < 1:
         raise InputError(f"{where}: field 'completions' must be a list")
     for item in completions:
         rate = item.get("pass_rate") if isinstance(item, dict) else None
-        if rate is None or not isinstance(item.get("text"), str) or not 0.0 <= rate <= 1.0:
+        usable = isinstance(rate, int | float) and 0.0 <= rate <= 1.0
+        if not usable or not isinstance(item.get("text"), str):
             raise InputError(f"{where}: 'completions' must hold 'text' and 'pass_rate' in [0, 1]")
     if settings.objective == "sft":
         right = sorted((c["text"] for c in completions if c["pass_rate"] == 1.0), key=len)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import random
 
 import numpy as np
 import pytest
@@ -10,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cobalt.contexts.select import (
+    SELECTIONS,
     all_solved,
     candidate_indices,
     combined_rate,
@@ -115,6 +117,21 @@ def test_validation_keeps_the_smallest_change() -> None:
 def test_more_than_sixteen_samples() -> None:
     spreads = [0.1, 0.2, *([0.5] * 16), 0.9, 1.0]
     assert select(gains(*spreads)) == [0, 1, 18, 19]
+
+
+def test_rules_of_ablations() -> None:
+    rates = [[0.5, 0.5], *gains(0.1, 0.2, 0.3, 0.4, 0.5, 0.6), [0.0, 0.5]]
+    assert select(rates, selection="all") == candidate_indices(rates) == [1, 2, 3, 4, 5, 6]
+    assert select(rates, selection="none") == []
+    drawn = [select(rates, selection="random", draw=random.Random(seed)) for seed in range(200)]
+    assert drawn[3] == select(rates, selection="random", draw=random.Random(3))
+    assert all(len(set(kept)) == 4 and kept == sorted(kept) for kept in drawn)
+    counts = [sum(i in kept for kept in drawn) for i in range(len(rates))]
+    assert counts[0] == counts[7] == 0  # no candidates
+    assert all(133 - 30 < count < 133 + 30 for count in counts[1:7])  # two of three draws: 4.5 deviations
+    assert select(rates[:3], selection="random", draw=random.Random(0)) == [1, 2]
+    for selection in SELECTIONS:  # the rule for validation is one
+        assert select(rates, validation=True, selection=selection, draw=random.Random(0)) == [1]
 
 
 @given(TRAJECTORIES)

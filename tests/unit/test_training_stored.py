@@ -67,11 +67,28 @@ def test_bad_groups_are_named(tmp_path):
         check_groups(write(tmp_path / "c.parquet", [WRONG]), settings(objective="sft"))
     with pytest.raises(InputError, match="objective must be one of rloo"):
         check_groups(tmp_path / "c.parquet", settings(objective="ppo"))
+    for name, value in (("temperature", 0.0), ("clip", -1.0)):
+        with pytest.raises(InputError, match=rf"cobalt\.offline\.{name} must be positive, got {value}"):
+            check_groups(tmp_path / "c.parquet", settings(**{name: value}))
     with pytest.raises(InputError, match="cannot be read"):
         check_groups(tmp_path / "none.parquet", settings())
     pd.DataFrame([{"prompt": PROMPT}]).to_parquet(tmp_path / "d.parquet")
     with pytest.raises(InputError, match="column completions, extra_info missing"):
         check_groups(tmp_path / "d.parquet", settings())
+    for number, (prompt, completions, says) in enumerate([
+        (["p"], [RIGHT], "row 0: field 'prompt' must be messages that end with the user's"),
+        ("p", [RIGHT], "row 0: field 'prompt' must be messages"),
+        ([{"role": "system", "content": "s"}], [RIGHT], "row 0: field 'prompt' must be messages"),
+        (PROMPT, [], "row 0: field 'completions' must be a list"),
+        (PROMPT, ["x"], "row 0: 'completions' must hold 'text' and 'pass_rate'"),
+        (PROMPT, [{"text": "x", "pass_rate": "1"}], "row 0: 'completions' must hold 'text' and 'pass_rate'"),
+    ]):  # fmt: skip
+        path = tmp_path / f"{number}.parquet"
+        pd.DataFrame(
+            [{"prompt": prompt, "completions": completions, "extra_info": {"split": "train"}}]
+        ).to_parquet(path)
+        with pytest.raises(InputError, match=says):
+            check_groups(path, settings())
 
 
 def row(key, *passing):
