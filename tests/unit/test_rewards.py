@@ -494,11 +494,20 @@ def test_o200k_is_never_fetched_unasked(tmp_path: Path, monkeypatch: pytest.Monk
 
     monkeypatch.setenv("TIKTOKEN_CACHE_DIR", str(tmp_path))
     monkeypatch.setitem(sys.modules, "tiktoken", None)
-    with pytest.raises(InputError, match="needs the package tiktoken"):
+    with pytest.raises(InputError) as missing:
         o200k_counter()
+    assert str(missing.value) == (
+        "the o200k_base token counter needs the package tiktoken: install it, "
+        "or count with the policy's tokenizer"
+    )
     monkeypatch.setitem(sys.modules, "tiktoken", SimpleNamespace(get_encoding=get_encoding))
-    with pytest.raises(InputError, match=f"not cached at {tmp_path}"):
+    with pytest.raises(InputError) as absent:
         o200k_counter()
+    assert str(absent.value) == (
+        f"the o200k_base encoding is not cached at {o200k_path()}: "
+        "run `python -c \"import tiktoken; tiktoken.get_encoding('o200k_base')\"` once with network access "
+        "and the same TIKTOKEN_CACHE_DIR, or count with the policy's tokenizer"
+    )
     assert asked == []
     assert o200k_counter(allow_download=True)("a b") == 2
     o200k_path().write_text("")
