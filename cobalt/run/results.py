@@ -97,7 +97,7 @@ def _pages(job: Job) -> None:
     """
     from cobalt.report import build
 
-    seed, view, label = job.seed, job.view, job.config.train.recipe
+    seed, view, label = job.seed, job.view, Path(job.config.train.recipe).stem
     build.build([str(job.out)], job.path("report"), seed=seed, progress=view)
     for number, each in enumerate(job.config.evaluate.sets):
         if number:

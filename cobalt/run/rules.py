@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from cobalt.errors import InputError
 from cobalt.hub import is_hub_name
+from cobalt.training.plugins import is_own
 from cobalt.training.settings import choices
 
 if TYPE_CHECKING:
@@ -20,6 +21,11 @@ ON_CONTEXTS = ("cobalt", "cobalt_ptb")
 GROUP_SIZE = 4  # completions of a stored group
 _NAME = re.compile(r"[A-Za-z0-9][\w.\-]*")
 _RESERVED = ("reference", "perturbed")
+
+
+def on_contexts(recipe: str) -> bool:
+    """Whether a recipe trains on contexts; recipes of one's own, given as files, do."""
+    return recipe in ON_CONTEXTS or is_own(recipe)
 
 
 def broken(config: Config) -> str | None:
@@ -95,7 +101,7 @@ def _model(config: Config) -> Iterator[str]:
 def _training(config: Config) -> Iterator[str]:
     train, collect = config.train, config.collect
     known = choices("recipe")
-    if train.recipe not in known:
+    if train.recipe not in known and not is_own(train.recipe):
         yield f"'train.recipe' must be one of {', '.join(known)}, got '{train.recipe}'"
     if train.contexts % train.mini_batches:
         yield (
@@ -155,6 +161,9 @@ def check_files(config: Config, path: Path) -> None:
             f"{path}: 'model.path' is {config.model.path}, a name on the hub; 'train.profile' cpu needs a "
             "folder"
         )
+    recipe = config.train.recipe
+    if is_own(recipe) and not (path.parent / recipe).is_file():
+        raise InputError(f"{path}: 'train.recipe' is {path.parent / recipe}, which does not exist")
     tasks = config.tasks
     named = {f"tasks.{name}": getattr(tasks, name) for name in
              ("source", "train_file", "dev_file", "heldout_file")}  # fmt: skip

@@ -113,7 +113,8 @@ class Contexts:
 
 @dataclass(frozen=True)
 class Train:
-    """Training in verl by a `recipe` of `verl/config/recipe`.
+    """Training in verl by a `recipe` of `verl/config/recipe`, or a YAML file of one's own (it trains on
+    contexts).
 
     `steps` (null: `epochs` passes over the data) of `contexts` x `completions`, `mini_batches` optimiser
     steps each. `profile` and `scale`: files of `verl/config` (scale null: tiny on CPU, published on GPUs).

@@ -10,7 +10,7 @@ from cobalt.run.dialogues import judged as hidden_verdicts
 from cobalt.run.dialogues import multi_turn
 from cobalt.run.job import Job, complete
 from cobalt.run.ptb import perturbed_contexts
-from cobalt.run.rules import GROUP_SIZE, ON_CONTEXTS, STORED
+from cobalt.run.rules import GROUP_SIZE, STORED, on_contexts
 from cobalt.run.sources import local_sources, rows, set_path, task_files, write_tasks
 from cobalt.run.stage import Outcome, Stage
 
@@ -39,9 +39,9 @@ def data_stages(job: Job) -> list[Stage]:
     """Tasks; as the recipe needs them, trajectories, hidden tests and contexts; Parquet."""
     recipe = job.config.train.recipe
     stages = [_data(job)]
-    if recipe in (*ON_CONTEXTS, *STORED):
+    if on_contexts(recipe) or recipe in STORED:
         stages.append(_collect(job))
-    if recipe in ON_CONTEXTS:
+    if on_contexts(recipe):
         stages += [_repair(job), _judge(job), _contexts(job)]
     if recipe == "cobalt_ptb":
         stages.append(_ptb_contexts(job))
@@ -162,7 +162,7 @@ def _parquet(job: Job) -> Stage:
     single = job.path("collect", "single.jsonl")
     many, one = job.path("parquet"), job.path("parquet_single")
     inputs, outputs = [train, dev], []
-    if recipe in ON_CONTEXTS:
+    if on_contexts(recipe):
         inputs, outputs = [contexts, *inputs], [many / "train.parquet", many / "test.parquet"]
     elif recipe in STORED:
         inputs, outputs = [single, *inputs], [many / "groups.parquet"]
@@ -173,7 +173,7 @@ def _parquet(job: Job) -> Stage:
         from cobalt.contexts.parquet import build_parquet
 
         read, written = 0, {}
-        if recipe in ON_CONTEXTS:
+        if on_contexts(recipe):
             # Validation rows are openings of development tasks; verl asks for a file in any case.
             made = build_parquet(contexts, _openings(job), many, kind="multi_turn").splits["train"]
             read, written["multi_turn"] = made.read, made.written

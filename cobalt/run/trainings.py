@@ -11,10 +11,11 @@ from typing import Any
 
 from cobalt.files import plain
 from cobalt.run.job import Job
-from cobalt.run.rules import ON_CONTEXTS, STORED
+from cobalt.run.rules import STORED, on_contexts
 from cobalt.run.sections import Train
 from cobalt.run.stage import Outcome, Stage
 from cobalt.run.stages import stage
+from cobalt.training.plugins import is_own
 
 PTB_SHARE = 0.5  # of the training rows, where the configuration does not say
 
@@ -22,7 +23,7 @@ PTB_SHARE = 0.5  # of the training rows, where the configuration does not say
 def training_stages(job: Job) -> list[Stage]:
     """The recipe's training, and the single-turn control with the same number of completions."""
     given = job.config.train
-    what = "GRPO on contexts" if given.recipe in ON_CONTEXTS else f"recipe {given.recipe}"
+    what = "GRPO on contexts" if on_contexts(given.recipe) else f"recipe {given.recipe}"
     stages = [_training(job, "train", f"train: {what} (verl)", given.recipe)]
     if job.config.controls.single_turn_training:
         title = "train the single-turn control"
@@ -33,7 +34,7 @@ def training_stages(job: Job) -> list[Stage]:
 def _files(job: Job, recipe: str) -> tuple[Path, Path | None]:
     if recipe in STORED:
         return job.path("parquet", "groups.parquet"), None
-    folder = job.path("parquet" if recipe in ON_CONTEXTS else "parquet_single")
+    folder = job.path("parquet" if on_contexts(recipe) else "parquet_single")
     return folder / "train.parquet", folder / "test.parquet"
 
 
@@ -43,6 +44,7 @@ def _training(job: Job, name: str, title: str, recipe: str) -> Stage:
     ptb = job.path("ptb_contexts", "train.parquet") if recipe == "cobalt_ptb" else None
     files = [path for path in (train_file, val_file, ptb) if path is not None]
     control = recipe != given.recipe
+    own = [_own(job)] if is_own(recipe) else []
     basis = [job.path("parquet", "train.parquet")] if control and given.epochs else []
     settings = replace(given, recipe=recipe, perturbed_share=given.perturbed_share if ptb else None)
 
@@ -58,7 +60,7 @@ def _training(job: Job, name: str, title: str, recipe: str) -> Stage:
             steps = max(1, _rows(basis[0]) * (given.epochs or 1) // given.contexts)
         done = train(
             train_file=train_file, val_file=val_file, model=job.model, output=out, profile=given.profile,
-            recipe=recipe, scale=given.scale, steps=steps, seed=job.seed,
+            recipe=str(own[0]) if own else recipe, scale=given.scale, steps=steps, seed=job.seed,
             evaluator=None if recipe in STORED else job.config.execution.evaluator,
             reward_profile=given.reward_profile, ptb_file=ptb, overrides=overrides(settings),
             progress=job.view.progress(name) if job.view else None,
@@ -72,12 +74,18 @@ def _training(job: Job, name: str, title: str, recipe: str) -> Stage:
     # Two trainings on a CPU leave a core idle part of the time, so the control runs beside the other. It
     # starts first: configurations are composed in this process, one at a time.
     return stage(
-        job, name, title, run=run, inputs=[*files, *basis], outputs=[out / "model", out / "metrics.jsonl"],
-        owns=[out], beside="train" if control and given.profile == "cpu" else None, owned=owned,
+        job, name, title, run=run, inputs=[*files, *basis, *own],
+        outputs=[out / "model", out / "metrics.jsonl"], owns=[out],
+        beside="train" if control and given.profile == "cpu" else None, owned=owned,
         under_way=lambda: bool(_children(owned)), stop=lambda: _end(_children(owned)),
         settings={"recipe": recipe, "seed": job.seed, "model_sha256": job.model_sha256,
                   **plain(replace(settings, overrides=overrides(settings)))},
     )  # fmt: skip
+
+
+def _own(job: Job) -> Path:
+    """The recipe's file."""
+    return (job.file.parent / job.config.train.recipe).resolve()
 
 
 def overrides(given: Train) -> list[str]:
@@ -112,7 +120,8 @@ def check_composed(job: Job) -> None:
 
     given = job.config.train
     scale = given.scale or ("tiny" if given.profile == "cpu" else "published")
-    compose(given.recipe, given.profile, scale, {}, overrides(given))
+    recipe = str(_own(job)) if is_own(given.recipe) else given.recipe
+    compose(recipe, given.profile, scale, {}, overrides(given))
 
 
 def _rows(path: Path) -> int:

@@ -11,7 +11,7 @@ cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 case ${1:-} in
   "") ;;
   -h | --help)
-    sed -n '2,/^[^#]/s/^# \{0,1\}//p' "$script" scripts/reproduce/common.inc.sh
+    sed -s -n '2,/^[^#]/s/^# \{0,1\}//p' "$script" scripts/reproduce/common.inc.sh
     exit 0
     ;;
   *)
@@ -50,10 +50,12 @@ tables() {
   "$python" -m cobalt report "$@" -o "$folder"
 }
 
-# At the end of a script: the cost of all its runs (PLAN=list: the runs themselves, one a line).
+# At the end of a script: the cost of all its runs (PLAN=list: the runs themselves, one a line; PLAN=write: the
+# cost goes into the head of the script).
 finish() {
   case $PLAN in
     1) "$python" -m cobalt.run.cost "${planned[@]}" ;;
     list) printf '%s\n' "${planned[@]}" ;;
+    write) sed -i "s/^# Expected:  .*/# Expected:      $("$python" -m cobalt.run.cost "${planned[@]}")/" "$script" ;;
   esac
 }

@@ -208,3 +208,12 @@ def test_files_that_are_named_must_be_there(tmp_path):
     path = written(tmp_path, "name: x\nmodel: {path: owner/name}\n")
     with pytest.raises(InputError, match=r"a name on the hub; 'train\.profile' cpu needs a folder"):
         configs.load(path)
+
+
+def test_a_recipe_may_be_a_file(tmp_path):
+    model = f"model: {{path: {ROOT / 'models' / 'tiny-reference'}}}\n"
+    path = written(tmp_path, f"name: x\n{model}train: {{recipe: mine.yaml}}\n")
+    with pytest.raises(InputError, match=r"'train\.recipe' is .*mine\.yaml, which does not exist"):
+        configs.load(path)
+    (tmp_path / "mine.yaml").write_text("cobalt: {}\n")
+    assert configs.load(path).train.recipe == "mine.yaml"
