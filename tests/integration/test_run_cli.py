@@ -124,3 +124,18 @@ def test_tasks_from_taco_and_livecodebench_files(tmp_path, capsys):
     capsys.readouterr()
     assert main([str(config), "--out", str(tmp_path / "out"), "--dry_run"]) == 0
     assert "runs (taco.jsonl has other content)" in capsys.readouterr().out
+
+
+def test_the_adapters_of_the_small_configuration_reach_verl():
+    from cobalt.run.config import load
+    from cobalt.run.trainings import overrides
+    from cobalt.training.settings import compose
+
+    given = load(next(path for path in CONFIGS if "24gb" in path.stem)).train
+    config = compose(given.recipe, given.profile, "published", {}, overrides(given))
+    model, rollout = config.actor_rollout_ref.model, config.actor_rollout_ref.rollout
+    assert (model.lora_rank, model.lora_alpha) == (given.lora_rank, given.lora_alpha) and given.lora_rank > 0
+    assert model.target_modules == "all-linear" and rollout.load_format == "safetensors"
+    assert (config.trainer.n_gpus_per_node, config.trainer.total_epochs) == (1, given.epochs)
+    assert (config.data.train_batch_size, rollout.n) == (given.contexts, given.completions)
+    assert "hf_model" in config.actor_rollout_ref.actor.checkpoint.save_contents
