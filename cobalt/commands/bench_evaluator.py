@@ -7,7 +7,6 @@ child has ended and its time stands in its parent's account.
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import statistics
 import time
@@ -17,7 +16,7 @@ from dataclasses import asdict, dataclass
 from functools import partial
 from importlib.util import find_spec
 
-from cobalt.commands import bench_ways
+from cobalt.commands import bench_ways, measured
 from cobalt.commands.bench_ways import BATCH, TESTS, Run
 from cobalt.flags import parser, positive_int
 from cobalt.progress import TerminalProgress, make_progress
@@ -121,13 +120,7 @@ def main(argv: list[str] | None = None) -> int:
         "--clients", type=positive_int, nargs="+", default=[1, 8, 64],
         help=f"clients of the service at once, each with requests of {BATCH} programs",
     )  # fmt: skip
-    flags.add_argument(
-        "-o",
-        "--output",
-        "--json",
-        metavar="FILE",
-        help="write every round as JSON (cobalt plan --bench reads it)",
-    )
+    measured.output_flag(flags)
     args = flags.parse_args(argv)
     rates: list[Rate] = []
     with contextlib.ExitStack() as stack:
@@ -138,19 +131,14 @@ def main(argv: list[str] | None = None) -> int:
             ways = _open_service(stack, args.workers, args.clients, args.programs)
             _rounds(ways, args.rounds, rates)
     print(table(rates))
-    if args.output:
-        from cobalt.files import atomic_write
-
-        facts = {
-            "bench": "evaluator",
-            "cpus": len(os.sched_getaffinity(0)),
-            "workers": args.workers,
-            "tests_per_program": TESTS,
-        }
-        rows = [asdict(rate) for rate in rates]
-        medians_ = [asdict(rate) for rate in medians(rates)]
-        text = json.dumps({**facts, "medians": medians_, "rounds": rows}, indent=2)
-        atomic_write(args.output, text + "\n")
+    facts = {
+        "cpus": len(os.sched_getaffinity(0)),
+        "workers": args.workers,
+        "tests_per_program": TESTS,
+        "medians": [asdict(rate) for rate in medians(rates)],
+        "rounds": [asdict(rate) for rate in rates],
+    }
+    measured.write(args.output, "evaluator", facts)
     return 0
 
 

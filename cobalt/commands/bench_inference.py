@@ -12,7 +12,6 @@ import argparse
 import asyncio
 import contextlib
 import hashlib
-import json
 import random
 import statistics
 import tempfile
@@ -22,6 +21,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from cobalt.commands import measured
 from cobalt.engines import ENGINES, check, connect
 from cobalt.engines.base import ChatEngine, Completion
 from cobalt.engines.seeds import derive
@@ -249,25 +249,18 @@ def main(argv: list[str] | None = None) -> int:
     flags.add_argument("--scale", type=float, default=100.0, help="simulated: how much faster its clock runs")
     flags.add_argument("--workers", type=positive_int, default=2, help="evaluator workers of real engines")
     flags.add_argument("--rounds", type=positive_int, default=1, help="rounds; medians are shown")
-    flags.add_argument(
-        "-o",
-        "--output",
-        "--json",
-        metavar="FILE",
-        help="write every round as JSON (cobalt plan --bench reads it)",
-    )
+    measured.output_flag(flags)
     args = flags.parse_args(argv)
     if args.scale <= 0 or args.rate <= 0:
         raise InputError("--scale and --rate must be above 0")
     results = asyncio.run(measure(args))
     for line in report(args, results):
         print(line)
-    if args.output:
-        from cobalt.files import atomic_write
-
-        model = MODEL if args.engine == "simulated" else args.model_name
-        facts = {"bench": "inference", "engine": args.engine, "model": model, "samples": args.samples,
-                 "turns": args.turns, "concurrency": args.concurrency}  # fmt: skip
-        text = json.dumps({**facts, "rounds": [asdict(each) for each in results]}, indent=2)
-        atomic_write(args.output, text + "\n")
+    facts = {
+        "engine": args.engine,
+        "model": MODEL if args.engine == "simulated" else args.model_name,
+        **{name: getattr(args, name) for name in ("tasks", "samples", "turns", "concurrency")},
+        "rounds": [asdict(each) for each in results],
+    }
+    measured.write(args.output, "inference", facts)
     return 0

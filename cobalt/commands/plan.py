@@ -64,7 +64,7 @@ def _pipeline_flags(flags: Parser) -> None:
     )  # fmt: skip
     add("--assume", action="append", metavar="NAME=VALUE", help="another assumption; may be repeated")
     add(
-        "--scale", type=_factor, nargs="+", metavar="N",
+        "--scale", type=plan_cores.above_zero, nargs="+", metavar="N",
         help="compare multiples of the training data (1 10 100), and say where each part saturates",
     )  # fmt: skip
     add("--table", action="store_true", help="GPU hours by model size and GPU kind")
@@ -124,13 +124,3 @@ def _run(args: argparse.Namespace) -> int:
         print(f"\nGPU hours by model and GPU kind ({work.name}, otherwise as above)")
         print("\n".join(scaling.devices(work, a)))
     return 0
-
-
-def _factor(text: str) -> float:
-    try:
-        value = float(text)
-    except ValueError:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a number") from None
-    if not 0 < value < float("inf"):
-        raise argparse.ArgumentTypeError(f"{text} is not above 0")
-    return value

@@ -76,12 +76,20 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
-def _share(text: str) -> float:
+def above_zero(text: str) -> float:
+    """An argparse type: a finite number above 0."""
     try:
         value = float(text)
     except ValueError:
         raise argparse.ArgumentTypeError(f"{text!r} is not a number") from None
-    if not 0 < value <= 1:
+    if not 0 < value < math.inf:
+        raise argparse.ArgumentTypeError(f"{text} is not above 0")
+    return value
+
+
+def _share(text: str) -> float:
+    value = above_zero(text)
+    if value > 1:
         raise argparse.ArgumentTypeError(f"{text} is not in (0, 1]")
     return value
 

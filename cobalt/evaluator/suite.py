@@ -27,6 +27,15 @@ class Verdict:
     peak_bytes: int = 0
 
 
+@dataclass(frozen=True)
+class _Test:
+    """One test: its input, what it expects, and the function that it calls (None: a program)."""
+
+    value: Any
+    expected: Any
+    fn_name: str | None
+
+
 class _Budget:
     """Time that the tests of one suite have used: CPU time decides, as for a test."""
 
@@ -83,12 +92,12 @@ def judge_suite(pool: Pool, code: str, tests: TestCases, limits: Limits, rule: R
 def _judge_test(
     program: Program, tests: TestCases, index: int, limits: Limits, budget: _Budget, rule: Rule
 ) -> Verdict:
-    value, expected = tests.inputs[index], tests.outputs[index]
-    expected_size = len(expected) * 4 if isinstance(expected, str) else 0
+    test = _Test(tests.inputs[index], tests.outputs[index], tests.fn_name)
+    expected_size = len(test.expected) * 4 if isinstance(test.expected, str) else 0
     output_bytes = limits.output_bytes
     while output_bytes < 2 * expected_size:
         output_bytes *= 2  # in steps, so that the limit tells next to nothing about what is expected
-    stdin = compare.encode(value if tests.fn_name is None else json.dumps(value))
+    stdin = compare.encode(test.value if test.fn_name is None else json.dumps(test.value))
     facts = program.run(
         stdin,
         cpu_s=min(limits.cpu_s, budget.cpu_s),
@@ -96,20 +105,13 @@ def _judge_test(
         output_bytes=output_bytes,
     )
     budget.take(facts)
-    status, text = _verdict(facts, value, expected, tests.fn_name, limits, output_bytes, rule)
+    status, text = _verdict(facts, test, limits, output_bytes, rule)
     returncode = None if facts.limit else facts.returncode
     return Verdict(status, text, facts.cpu_s, facts.wall_s, returncode, facts.peak_bytes)
 
 
-def _verdict(
-    facts: RunFacts,
-    value: Any,
-    expected: Any,
-    fn_name: str | None,
-    limits: Limits,
-    output_bytes: int,
-    rule: Rule,
-) -> tuple[str, str]:
+def _verdict(facts: RunFacts, test: _Test, limits: Limits, output_bytes: int, rule: Rule) -> tuple[str, str]:
+    value = test.value
     if max(facts.stdout_size, facts.stderr_size) >= output_bytes:
         text = f"Program wrote more than {output_bytes >> 20} MiB of output."
         return "output_limit", feedback.exception_feedback(value, text)
@@ -129,13 +131,13 @@ def _verdict(
     if facts.returncode != 0:
         if stderr.strip():
             return "runtime_error", feedback.stderr_feedback(value, stdout, stderr)
-        return "runtime_error", feedback.wrong_answer_feedback(value, stdout, expected)
-    if fn_name is None:
-        passed = rule.accepts(stdout, expected)
+        return "runtime_error", feedback.wrong_answer_feedback(value, stdout, test.expected)
+    if test.fn_name is None:
+        passed = rule.accepts(stdout, test.expected)
     else:
         stdout = compare.value_text(stdout)
-        passed = compare.value_equal(stdout, expected)
-    text = feedback.wrong_answer_feedback(value, stdout, expected)
+        passed = compare.value_equal(stdout, test.expected)
+    text = feedback.wrong_answer_feedback(value, stdout, test.expected)
     return ("passed" if passed else "wrong_answer"), text
 
 

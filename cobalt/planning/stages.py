@@ -54,6 +54,13 @@ class Plan:
             cut=cut, distinct=self.a[f"{self.work.tasks_kind}.distinct_share"], tests=tests, ms=self.test_ms,
         )  # fmt: skip
 
+    def paid(self, read: float, made: float, prompt: str, completion: str) -> float:
+        """USD for tokens read and made at a provider's prices, assumptions by name."""
+        return self.sheet.put(
+            "paid to the provider", "(prompt * prompt_price + completion * completion_price) / 1e6", "USD",
+            prompt=read, prompt_price=self.a[prompt], completion=made, completion_price=self.a[completion],
+        )  # fmt: skip
+
     @property
     def without_program(self) -> bool:
         """Whether a response that was cut holds no program (the program comes after the thinking)."""
@@ -99,11 +106,7 @@ def sampling(plan: Plan, given: Sampling) -> list[Stage]:
     cpu_h = plan.programs_h("evaluator", count, given.tests, cut)
     usd, gpu_h = 0.0, 0.0
     if given.provider:
-        usd = sheet.put(
-            "provider", "prompt_M * prompt_price + completion_M * completion_price", "USD",
-            prompt_M=read / 1e6, prompt_price=a["price.prompt"], completion_M=out / 1e6,
-            completion_price=a["price.completion"],
-        )  # fmt: skip
+        usd = plan.paid(read, out, "price.prompt", "price.completion")
         seconds = sheet.put(
             "answers", "tokens / (min(in_flight, dialogues) * tokens_per_s)", "s", tokens=out,
             in_flight=work.concurrency, dialogues=dialogues, tokens_per_s=a["provider.tokens_per_s"],
@@ -170,11 +173,7 @@ def judging(plan: Plan, cases: float) -> Stage:
     out = sheet.put(
         "completion tokens", "cases * tokens", "tokens", cases=cases, tokens=a["judge.completion_tokens"]
     )
-    usd = sheet.put(
-        "judge", "prompt_M * prompt_price + completion_M * completion_price", "USD",
-        prompt_M=read / 1e6, prompt_price=a["price.judge_prompt"], completion_M=out / 1e6,
-        completion_price=a["price.judge_completion"],
-    )  # fmt: skip
+    usd = plan.paid(read, out, "price.judge_prompt", "price.judge_completion")
     wall_h = sheet.put(
         "wall time", "tokens / (in_flight * tokens_per_s) / 3600", "h", tokens=out,
         in_flight=plan.work.concurrency, tokens_per_s=a["provider.tokens_per_s"],

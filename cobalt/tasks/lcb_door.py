@@ -5,21 +5,17 @@ from __future__ import annotations
 import argparse
 import datetime
 import os
-from collections.abc import Iterator
-from dataclasses import asdict, dataclass
-from pathlib import Path
+from dataclasses import dataclass
 from typing import Any
 
-from cobalt.errors import InputError
 from cobalt.files import StrPath
 from cobalt.flags import parser, positive_int
 from cobalt.inputs import INPUT_HELP, Input, open_input
 from cobalt.progress import Progress
 from cobalt.prompts import load
 from cobalt.records import Row
-from cobalt.rejects import Rejects, UniqueIds, checked
-from cobalt.store import write_jsonl, write_manifest
-from cobalt.tasks.doors import bad_row_flag, shown, tell
+from cobalt.rejects import UniqueIds
+from cobalt.tasks.doors import Converted, bad_row_flag, convert_rows, shown, tell
 from cobalt.tasks.livecodebench import FUNCTIONAL, LcbSettings, convert
 from cobalt.tasks.pickled import MAX_BYTES
 
@@ -29,14 +25,21 @@ HUB_NAME = "livecodebench/code_generation_lite"
 
 
 @dataclass
-class LcbSummary:
-    """Problems read, outside the window of dates, bad, written, and how many of these are functional."""
+class LcbSummary(Converted):
+    """Problems read, bad, written; outside the window of dates, and how many written are functional."""
 
-    read: int = 0
     outside: int = 0
-    bad_rows: int = 0
-    written: int = 0
     functional: int = 0
+
+    def take(self, made: Row | None) -> Row | None:
+        if made is None:
+            self.outside += 1
+        else:
+            self.functional += made["is_functional"]
+        return made
+
+    def shown(self) -> dict[str, int]:
+        return {"outside": self.outside}
 
 
 def build_lcb(
@@ -53,47 +56,22 @@ def build_lcb(
     """
     source = source if isinstance(source, Input) else open_input(source)
     settings = settings or LcbSettings()
-    target = Path(output)
-    if any(target.exists() and target.samefile(path) for path in source.paths):
-        raise InputError(f"{target} is the input file; give another --output_file")
-    rejects, summary, ids = Rejects(output, on_bad_row), LcbSummary(), UniqueIds("question_id")
+    summary, ids = LcbSummary(), UniqueIds("question_id")
 
     def made(row: Row, where: str) -> Row | None:
         task = convert(row, where, settings)
         ids(row, where)
         return task
 
-    def tasks() -> Iterator[Row]:
-        for _, task in checked(source, rejects, made):
-            summary.read += 1
-            if progress is not None:
-                progress.advance("problems", summary.read, None, outside=summary.outside)
-            if task is None:
-                summary.outside += 1
-                continue
-            summary.written += 1
-            summary.functional += task["is_functional"]
-            yield task
-        summary.bad_rows = len(rejects)
-        if not summary.read:
-            raise InputError(f"{source.name} holds no rows that can be used")
-
-    write_jsonl(output, tasks())
-    rejects.close()
-    write_manifest(
-        output,
-        settings={
-            "stage": "tasks from LiveCodeBench",
-            "input_sha256": source.sha256,
-            "start": None if settings.start is None else settings.start.isoformat(),
-            "end": None if settings.end is None else settings.end.isoformat(),
-            "functional": settings.functional,
-            "prompts": settings.prompts.sha256,
-            "on_bad_row": on_bad_row,
-        },
-        inputs={"input_file": source.path} if source.path is not None else {},
-        counts=asdict(summary),
-        extra={"input": source.facts()},
+    facts = {
+        "stage": "tasks from LiveCodeBench",
+        "start": None if settings.start is None else settings.start.isoformat(),
+        "end": None if settings.end is None else settings.end.isoformat(),
+        "functional": settings.functional,
+        "prompts": settings.prompts.sha256,
+    }
+    convert_rows(
+        source, output, made, summary, facts, unit="problems", on_bad_row=on_bad_row, progress=progress
     )
     return summary
 

@@ -7,9 +7,7 @@ from __future__ import annotations
 
 import json
 import random
-from collections.abc import Iterator
-from dataclasses import asdict, dataclass, field
-from pathlib import Path
+from dataclasses import dataclass, field
 from typing import Any
 
 from cobalt.errors import InputError
@@ -18,21 +16,26 @@ from cobalt.flags import parser
 from cobalt.inputs import INPUT_HELP, Input, open_input
 from cobalt.progress import Progress
 from cobalt.records import Row, TestCases, require
-from cobalt.rejects import Rejects, UniqueIds, checked
-from cobalt.store import write_jsonl, write_manifest
-from cobalt.tasks.doors import bad_row_flag, shown, tell
+from cobalt.rejects import UniqueIds
+from cobalt.tasks.doors import Converted, bad_row_flag, convert_rows, shown, tell
 
 N_PAIRS = 2
 
 
 @dataclass
-class PerturbSummary:
-    """Tasks read, written, bad, and dropped by reason."""
+class PerturbSummary(Converted):
+    """Tasks read, bad, written, and dropped by reason."""
 
-    read: int = 0
-    written: int = 0
-    bad_rows: int = 0
     dropped: dict[str, int] = field(default_factory=dict)
+
+    def take(self, made: Row | str) -> Row | None:
+        if isinstance(made, str):
+            self.dropped[made] = self.dropped.get(made, 0) + 1
+            return None
+        return made
+
+    def shown(self) -> dict[str, int]:
+        return {"dropped": sum(self.dropped.values())}
 
 
 def perturb(
@@ -87,10 +90,7 @@ def run_perturbation(
     source = source if isinstance(source, Input) else open_input(source)
     if n_pairs < 2 or n_pairs % 2:
         raise InputError(f"--n_pairs must be even and at least 2, got {n_pairs}: pairs exchange two by two")
-    target = Path(output)
-    if any(target.exists() and target.samefile(path) for path in source.paths):
-        raise InputError(f"{target} is the input file; give another --output_file")
-    rejects, summary, ids = Rejects(output, on_bad_row), PerturbSummary(), UniqueIds()
+    summary, ids = PerturbSummary(), UniqueIds()
 
     def made(row: Row, where: str) -> Row | str:
         public = require(row, "public_test_cases", (str, dict), where)
@@ -102,35 +102,8 @@ def run_perturbation(
         added = {"modified_test_cases": found[0].to_json(), "perturbed_public_test_cases": found[1].to_json()}
         return row | added
 
-    def rows() -> Iterator[Row]:
-        for _, found in checked(source, rejects, made):
-            summary.read += 1
-            if progress is not None:
-                progress.advance("tasks", summary.read, None, dropped=sum(summary.dropped.values()))
-            if isinstance(found, str):
-                summary.dropped[found] = summary.dropped.get(found, 0) + 1
-            else:
-                summary.written += 1
-                yield found
-        summary.bad_rows = len(rejects)
-        if not summary.read:
-            raise InputError(f"{source.name} holds no rows that can be used")
-
-    write_jsonl(output, rows())
-    rejects.close()
-    write_manifest(
-        output,
-        settings={
-            "stage": "perturbation",
-            "input_sha256": source.sha256,
-            "seed": seed,
-            "n_pairs": n_pairs,
-            "on_bad_row": on_bad_row,
-        },
-        inputs={"input_file": source.path} if source.path is not None else {},
-        counts=asdict(summary),
-        extra={"input": source.facts()},
-    )
+    facts = {"stage": "perturbation", "seed": seed, "n_pairs": n_pairs}
+    convert_rows(source, output, made, summary, facts, unit="tasks", on_bad_row=on_bad_row, progress=progress)
     return summary
 
 
