@@ -3,10 +3,10 @@
 import asyncio
 import hashlib
 import json
-import threading
 from contextlib import contextmanager
 
 from aiohttp import web
+from http_server import serving
 
 PROGRAMS = (
     "a, b = map(int, input().split())\nprint(a + b)",
@@ -30,8 +30,7 @@ def answer(payload):
 @contextmanager
 def chat_server(delay_s=0.0):
     """Yields the base URL and a list of all requests; the server runs in a thread."""
-    requests, started, loop = [], threading.Event(), asyncio.new_event_loop()
-    place = {}
+    requests = []
 
     async def chat(request):
         payload = await request.json()
@@ -39,31 +38,8 @@ def chat_server(delay_s=0.0):
         await asyncio.sleep(delay_s)
         return web.json_response(answer(payload))
 
-    async def models(request):
-        return web.json_response({"data": [{"id": "scripted"}]})
-
-    async def serve():
-        app = web.Application()
-        app.router.add_post("/v1/chat/completions", chat)
-        app.router.add_get("/v1/models", models)
-        runner = web.AppRunner(app, shutdown_timeout=0.1)
-        await runner.setup()
-        site = web.TCPSite(runner, "127.0.0.1", 0)
-        await site.start()
-        place["port"] = site._server.sockets[0].getsockname()[1]
-        started.set()
-        place["stop"] = asyncio.Event()
-        await place["stop"].wait()
-        await runner.cleanup()
-
-    thread = threading.Thread(target=loop.run_until_complete, args=(serve(),), daemon=True)
-    thread.start()
-    assert started.wait(10)
-    try:
-        yield f"http://127.0.0.1:{place['port']}/v1", requests
-    finally:
-        loop.call_soon_threadsafe(place["stop"].set)
-        thread.join(10)
+    with serving(chat) as url:
+        yield url, requests
 
 
 def tests_of(*pairs):

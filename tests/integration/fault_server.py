@@ -7,11 +7,11 @@ import asyncio
 import collections
 import hashlib
 import json
-import threading
 from contextlib import contextmanager
 
 from aiohttp import web
 from chat_server import answer
+from http_server import serving
 
 FAULTS = ("429", "429 wait", "500", "503", "hang", "torn", "torn json", "no choices", "drop", "slow")
 
@@ -70,30 +70,6 @@ class Faults:
 @contextmanager
 def fault_server(share=0.2, hang_s=3.0):
     """Yields the base URL and the Faults; the server runs in a thread."""
-    faults, started, place = Faults(share, hang_s), threading.Event(), {}
-
-    async def models(request):
-        return web.json_response({"data": [{"id": "scripted"}]})
-
-    async def serve():
-        app = web.Application()
-        app.router.add_post("/v1/chat/completions", faults.chat)
-        app.router.add_get("/v1/models", models)
-        runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.1)
-        await runner.setup()
-        await web.TCPSite(runner, "127.0.0.1", 0, backlog=1024).start()
-        place["port"], place["stop"], place["loop"] = (
-            runner.addresses[0][1], asyncio.Event(), asyncio.get_running_loop(),
-        )  # fmt: skip
-        started.set()
-        await place["stop"].wait()
-        await runner.cleanup()
-
-    thread = threading.Thread(target=asyncio.run, args=(serve(),), daemon=True)
-    thread.start()
-    assert started.wait(10)
-    try:
-        yield f"http://127.0.0.1:{place['port']}/v1", faults
-    finally:
-        place["loop"].call_soon_threadsafe(place["stop"].set)
-        thread.join(10)
+    faults = Faults(share, hang_s)
+    with serving(faults.chat) as url:
+        yield url, faults

@@ -2,16 +2,13 @@
 
 import asyncio
 import json
-import os
-import shutil
-import socket
-import tempfile
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from serve_session import application, free_port, ray_session
 
 from cobalt.errors import BadRequest, InfraError
 from cobalt.evaluator import connect
@@ -21,34 +18,14 @@ pytestmark = pytest.mark.slow
 
 ADD = "print(sum(map(int, input().split())))"
 TESTS = {"inputs": ["1 2\n", "3 4\n"], "outputs": ["3", "8"]}
-with socket.socket() as free:
-    free.bind(("127.0.0.1", 0))
-    PORT = free.getsockname()[1]
+PORT = free_port()
 URL = f"http://127.0.0.1:{PORT}/evaluator"
 
 
 @pytest.fixture(scope="module")
 def handle() -> Iterator[Any]:
-    ray = pytest.importorskip("ray")
-    from ray import serve
-
-    from remote_reward_server import app
-
-    os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
-    folder = tempfile.mkdtemp(prefix="r")  # socket paths must be short
-    ray.init(
-        num_cpus=2, include_dashboard=False, _temp_dir=folder, log_to_driver=False, logging_level="error"
-    )
-    try:
-        serve.start(http_options={"host": "127.0.0.1", "port": PORT})
-        from cobalt.evaluator.service import Settings
-
-        settings = Settings(workers=2, cpus_per_replica=0.5)
-        yield serve.run(app(settings), name="evaluator", route_prefix="/evaluator")
-    finally:
-        serve.shutdown()
-        ray.shutdown()
-        shutil.rmtree(folder, ignore_errors=True)
+    with ray_session(), application(PORT, workers=2, cpus_per_replica=0.5) as opened:
+        yield opened
 
 
 def post(body: bytes) -> tuple[int, Any]:

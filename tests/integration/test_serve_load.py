@@ -4,17 +4,16 @@ import asyncio
 import json
 import os
 import shutil
-import socket
 import tempfile
 import threading
 import time
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any
 
 import pytest
+from serve_session import application, free_port, ray_session
 
 from cobalt.evaluator.client import HttpEvaluator, ServeEvaluator
 from cobalt.evaluator.request import TOKEN_VARIABLE
@@ -24,12 +23,6 @@ pytestmark = pytest.mark.slow
 TOKEN = "a secret of this test"
 
 
-def free_port() -> int:
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        return int(free.getsockname()[1])
-
-
 def program(number: int) -> tuple[str, dict[str, list[str]], list[bool]]:
     """A program of its own, tests, and the verdicts that it must get: one test passes, one does not."""
     code = f"print(int(input()) * 2 + {number})"
@@ -37,30 +30,10 @@ def program(number: int) -> tuple[str, dict[str, list[str]], list[bool]]:
     return code, tests, [True, False]
 
 
-@contextmanager
-def application(port: int, **settings: Any) -> Iterator[Any]:
-    from ray import serve
-
-    from cobalt.evaluator.service import Settings, app
-
-    serve.start(http_options={"host": "127.0.0.1", "port": port})
-    try:
-        yield serve.run(app(Settings(**settings)), name="evaluator", route_prefix="/evaluator")
-    finally:
-        serve.shutdown()
-
-
 @pytest.fixture(scope="module")
 def ray_here() -> Iterator[Any]:
-    ray = pytest.importorskip("ray")
-    os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
-    folder = tempfile.mkdtemp(prefix="r")  # socket paths must be short
-    ray.init(
-        num_cpus=2, include_dashboard=False, _temp_dir=folder, log_to_driver=False, logging_level="error"
-    )
-    yield ray
-    ray.shutdown()
-    shutil.rmtree(folder, ignore_errors=True)
+    with ray_session() as ray:
+        yield ray
 
 
 def get(url: str, token: str | None) -> tuple[int, Any]:

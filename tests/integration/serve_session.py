@@ -1,0 +1,48 @@
+"""A Ray session of the test process, and the evaluator as a Serve application in it."""
+
+import os
+import shutil
+import socket
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+
+
+def free_port() -> int:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        return int(free.getsockname()[1])
+
+
+@contextmanager
+def ray_session() -> Iterator[Any]:
+    """The `ray` module, started on two CPUs in a folder of its own."""
+    ray = pytest.importorskip("ray")
+    os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
+    folder = tempfile.mkdtemp(prefix="r")  # socket paths must be short
+    ray.init(
+        num_cpus=2, include_dashboard=False, _temp_dir=folder, log_to_driver=False, logging_level="error"
+    )
+    try:
+        yield ray
+    finally:
+        ray.shutdown()
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+@contextmanager
+def application(port: int, **settings: Any) -> Iterator[Any]:
+    """A handle to the evaluator, which also listens on `port`."""
+    from ray import serve
+
+    from cobalt.evaluator.service import Settings
+    from remote_reward_server import app
+
+    serve.start(http_options={"host": "127.0.0.1", "port": port})
+    try:
+        yield serve.run(app(Settings(**settings)), name="evaluator", route_prefix="/evaluator")
+    finally:
+        serve.shutdown()
