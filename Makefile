@@ -70,6 +70,7 @@ bench: setup ## measure the parts of the demo on this machine
 
 coverage: setup ## branch coverage of cobalt/ by `make test`, which takes longer with it; fails under 90 %
 	@$(PY) -m coverage --version >/dev/null 2>&1 || $(PY) -m pip install --quiet coverage==7.17.3
+	@cp tests/coverage_flush.py "$$($(PY) -c 'import sysconfig; print(sysconfig.get_path("purelib"))')"
 	@rm -rf .cache/coverage
 	@$(PRIVATE) $(PY) -m coverage run -m pytest $(SIDE_BY_SIDE)
 	@$(PY) -m coverage combine --quiet
