@@ -12,7 +12,16 @@ from rich.syntax import Syntax
 from rich.table import Table
 from rich.text import Text
 
-from cobalt.report.words import control_name, headline, interval, percent, points, slot_name, verdict
+from cobalt.report.words import (
+    control_name,
+    headline,
+    interval,
+    percent,
+    points,
+    slot_name,
+    trained_name,
+    verdict,
+)
 
 _STYLES = {"better": "bold green", "worse": "bold red", "unclear": "yellow"}
 
@@ -34,12 +43,12 @@ def show(results: Mapping[str, Any], out: Path, console: Console, *, dialogues: 
 
 
 def by_turn(results: Mapping[str, Any]) -> Table:
-    """Pass@1 by turn: reference, Cobalt, difference by task and by structure."""
+    """Pass@1 by turn: reference, trained model, difference by task and by structure."""
     size = f"{results['tasks']} held-out tasks x {results['samples_per_task']} samples"
     table = _table(f"Pass@1 by turn, % ({size})")
     table.add_column("turn", justify="right")
     table.add_column("reference")
-    table.add_column("Cobalt")
+    table.add_column(trained_name(results))
     table.add_column(Text("difference [95 % by task]"))
     table.add_column(Text(f"[by {results['n_structures']} structures]"))
     for turn, gain in enumerate(results["gain_by_turn"]):
@@ -80,7 +89,7 @@ def controls(results: Mapping[str, Any]) -> Table:
     table.add_column("")
     table.add_column("Pass@1")
     table.add_column(Text("minus reference [95 % by task]"))
-    table.add_column("Cobalt has more")
+    table.add_column(f"{trained_name(results)} has more")
     for name, row in results["controls"].items():
         table.add_row(
             control_name(name, turn),
@@ -134,16 +143,19 @@ def closing(results: Mapping[str, Any], out: Path) -> Text:
     training, evaluator = results["training"], results["evaluator"]
     seed, task_seed = results["seed"], results["task_seed"]
     memory = results["peak_memory_mib"] / 1024
+    demo = results.get("family_hash") and not results.get("smoke")
+    next_ = (
+        f"\nTo try next:\n"
+        f"  make demo SEED={seed + 1} OUT={out}-seed{seed + 1}  another seed for sampling and training\n"
+        f"  make demo TASK_SEED={task_seed + 1} OUT={out}-tasks{task_seed + 1}  other tasks\n"
+        f"  edit configs/tiny.yaml, then make demo OUT=...  other settings (docs/reproduce.md)\n"
+    )
     return Text(
         f"\nTook {results['wall_s'] / 60:.1f} min and at most {memory:.1f} GiB of memory; "
         f"{training['trainer']} trained {training['steps']} steps on {training['samples']:,} programs; "
         f"{evaluator['tests']:,} tests run ({evaluator['isolation']}), {evaluator['infra_errors']} faults.\n"
         f"\nFiles: {out}/report.html (open it in a browser; it leads to every trajectory in {out}/report), "
-        f"{out}/results.json, each stage's rows in {out}\n"
-        f"\nTo try next:\n"
-        f"  make demo SEED={seed + 1} OUT={out}-seed{seed + 1}  another seed for sampling and training\n"
-        f"  make demo TASK_SEED={task_seed + 1} OUT={out}-tasks{task_seed + 1}  other tasks\n"
-        f"  edit configs/tiny.yaml, then make demo OUT=...  other settings (docs/reproduce.md)\n"
+        f"{out}/results.json, each stage's rows in {out}\n" + (next_ if demo else "")
     )
 
 

@@ -24,13 +24,15 @@ def write(
     model_card: str | None = None,
     card_link: str | None = None,
     details: str | None = None,
+    further: Mapping[str, str] | None = None,
 ) -> None:
     """Write the page to `path`.
 
     `results` as in `results.json`; `curves`: for `cobalt` and `control` (single-turn training) points with
     `step` and `solved` (share of training programs that pass every test); `model_card`: the reference's
     README in Markdown, whose section on what it was taught is quoted; `card_link` its address from the page;
-    `details` that of the report with all charts, tables and trajectories.
+    `details` that of the report with all charts, tables and trajectories, `further` those of reports on other
+    tasks, by name.
     """
     from jinja2 import Environment, PackageLoader, StrictUndefined
     from markupsafe import Markup
@@ -47,12 +49,14 @@ def write(
         script=Markup(_static("page.js")),
         data=Markup(_inline_json(results)),
         drawings={name: Markup(svg) for name, svg in _drawings(results, curves).items()},
+        trained=words.trained_name(results),
         verdict=words.verdict,
         slot_name=words.slot_name,
         control_name=lambda name: words.control_name(name, results["turns"]),
         taught=Markup(_markdown(taught(model_card))) if model_card else None,
         card_link=card_link,
         details=details,
+        further=further or {},
         changed=_changed,
     )
     atomic_write(path, page)
@@ -92,10 +96,11 @@ def _body(model_card: str) -> str:
 def _drawings(
     results: Mapping[str, Any], curves: Mapping[str, Sequence[Mapping[str, float]]]
 ) -> dict[str, str]:
-    drawn = {"turns": plots.pass_by_turn(arms_of(results), LABELS)}
+    labels = LABELS | {"cobalt": words.trained_name(results)}
+    drawn = {"turns": plots.pass_by_turn(arms_of(results), labels)}
     shown = {name: curve for name, curve in curves.items() if len(curve) > 1}
     if shown:
-        drawn["training"] = plots.training_curve(shown, LABELS)
+        drawn["training"] = plots.training_curve(shown, labels)
     if results["slots"]:
         rows = [
             (f"{words.slot_name(row)} ({row['n']})", row["points"], row["ci95"]) for row in results["slots"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 CONTROLS = {
@@ -17,6 +18,15 @@ SLOTS = {
     "format": "output format",
     "nothing": "nothing",
 }
+
+
+TRAINED = {"cobalt": "Cobalt", "cobalt_ptb": "Cobalt-PTB"}  # by recipe; others are called as they are
+
+
+def trained_name(results: Mapping[str, Any]) -> str:
+    """What the trained model of a run is called."""
+    recipe = Path(str(results.get("recipe", "cobalt"))).stem
+    return TRAINED.get(recipe, recipe)
 
 
 def percent(rate: float | None) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 from collections.abc import Collection
+from importlib import metadata
 from pathlib import Path
 
 from rich.console import Console
@@ -106,7 +107,12 @@ def _dry_run(
     from cobalt.run.preview import plan_lines, stage_lines
 
     folder.check(fresh=args.fresh, changed=args.changed)
-    check_composed(job)
+    try:
+        metadata.version("verl")
+    except metadata.PackageNotFoundError:
+        print("verl is not installed here: train.overrides were not checked")
+    else:
+        check_composed(job)
     print(f"{args.config} is sound; the run in {job.out} would have these stages:")
     print("\n".join(stage_lines(runner.stages, runner.kept, only, job.shared)))
     print(f"\ncost plan (`cobalt plan {args.config}` shows the arithmetic):")
@@ -148,7 +154,7 @@ def _work(job: Job, runner: Runner, only: tuple[str, ...] | None) -> None:
         view.close()
         raise KeyboardInterrupt(
             f"after {duration(runner.meter.usage().wall_s)}. What is done is kept in {job.out}; "
-            "the same command (make demo) continues from there"
+            "the same command continues from there"
         ) from None
     except BaseException:
         view.close()

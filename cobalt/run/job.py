@@ -171,7 +171,9 @@ class Job:
         if reference and (given.base_url or name == "litellm"):
             served = given.served_name or (None if name == "vllm" else str(given.path))
             return connect(name, served, given.base_url, **more)
-        return connect("vllm", None, self._served(str(model)), **more)
+        # A server's processes may work in other folders than this one.
+        folder = str(model.resolve()) if isinstance(model, Path) else model
+        return connect("vllm", None, self._served(folder), **more)
 
     def _served(self, model: str) -> str:
         """The address of a server for a model; one that is at work for another model is ended first."""

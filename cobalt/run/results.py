@@ -72,7 +72,7 @@ def _report(job: Job, totals: Callable[[Outcome], dict[str, Any]]) -> Outcome:
         job.path("report.html"), results, curves={name: curve(path) for name, path in trainings.items()},
         model_card=card.read_text(encoding="utf-8") if card is not None and known else None,
         card_link=os.path.relpath(card, job.out) if card is not None and known else None,
-        details="report/index.html",
+        details="report/index.html", further=_addresses(job),
     )  # fmt: skip
     atomic_write(job.path("results.json"), json.dumps(results, indent=2) + "\n")
     return outcome
@@ -110,6 +110,15 @@ def _pages(job: Job) -> None:
         build.build(
             [*named, *map(str, [*cases, *judged])], job.path("report_perturbed"), seed=seed, progress=view
         )
+
+
+def _addresses(job: Job) -> dict[str, str]:
+    """The reports beside the first, by what they are about."""
+    made = {
+        each.name.replace("_", " "): f"report_{each.name}/index.html"
+        for each in job.config.evaluate.sets[1:]
+    }
+    return made | ({"perturbed tests": "report_perturbed/index.html"} if job.config.perturb else {})
 
 
 def _label(name: str, recipe: str) -> str:

@@ -122,7 +122,7 @@ def test_a_run_is_interrupted_continued_finished_and_left_alone(tmp_path):
     demo.until(process, "] repair: further turns on feedback ...", more_s=1.0)
     process.send_signal(signal.SIGINT)
     assert process.wait(timeout=60) == 130
-    assert "the same command (make demo) continues from there" in demo.said()
+    assert "the same command continues from there" in demo.said()
     assert processes_of(demo.out) == []
 
     assert demo.run() == 0, demo.said()

@@ -109,6 +109,22 @@ def test_the_section_on_what_was_taught_is_found(card, quoted):
     assert page.taught(card) == quoted
 
 
+def test_another_run_is_called_by_its_recipe_and_leads_to_all_its_reports(found, tmp_path):
+    other = found | {"recipe": "mt_grpo", "name": "qwen3-8b", "smoke": True, "family_hash": None}
+    address = "report_taco_dev/index.html"
+    page.write(
+        tmp_path / "a.html", other, curves={}, details="report/index.html", further={"taco dev": address}
+    )
+    text = (tmp_path / "a.html").read_text()
+    assert "mt_grpo has more" in text and "recipe mt_grpo" in text and "tiny reference" not in text
+    assert f'<a href="{address}">taco dev</a>.' in text and "smoke run" in text
+    shown = io.StringIO()
+    console.show(other, Path("out"), Console(file=shown, width=110), dialogues=False)
+    assert "mt_grpo has more" in shown.getvalue() and "make demo" not in shown.getvalue()
+    assert words.trained_name({}) == words.trained_name({"recipe": "cobalt"}) == "Cobalt"
+    assert words.trained_name({"recipe": "../mine.yaml"}) == "mine"
+
+
 def test_drawings_are_the_same_for_the_same_data_and_take_colours_from_the_page():
     first, second = (plots.training_curve(curves(), page.LABELS) for _ in range(2))
     assert first == second
