@@ -18,8 +18,6 @@ import typing
 from pathlib import Path
 from typing import Any
 
-from mkdocs.structure.files import File
-
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 # Pages made from files that stand elsewhere.
@@ -43,15 +41,22 @@ _LINK = re.compile(r"(!?)\[((?:[^\[\]]|\[[^\]]*\])*)\]\(([^)\s]+)\)")
 
 def on_files(files: Any, config: Any) -> Any:
     """Add the pages that stand elsewhere and those made from the code."""
-    made = {page: _moved(page, source) for page, source in OUTSIDE.items()}
-    made["project/threats.md"] = threats()
-    made["reference/commands.md"] = commands()
-    made["reference/configuration.md"] = configuration()
-    made["reference/training.md"] = training()
-    made["reference/python.md"] = python()
-    for page, text in made.items():
+    from mkdocs.structure.files import File
+
+    for page, text in generated().items():
         files.append(File.generated(config, page, content=text))
     return files
+
+
+def generated() -> dict[str, str]:
+    """Text by page, of all pages that are no files in docs/."""
+    return {page: _moved(page, source) for page, source in OUTSIDE.items()} | {
+        "project/threats.md": threats(),
+        "reference/commands.md": commands(),
+        "reference/configuration.md": configuration(),
+        "reference/training.md": training(),
+        "reference/python.md": python(),
+    }
 
 
 def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:

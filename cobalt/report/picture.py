@@ -27,6 +27,8 @@ def save(results: Mapping[str, Any], path: Path) -> None:
     """
     if path.suffix not in SUFFIXES:
         raise InputError(f"{path}: a picture's name ends in {', '.join(SUFFIXES)}")
+    import matplotlib
+
     drawing = draw_pass_by_turn(arms_of(results), LABELS, COLOURS)
     axes = drawing.axes[0]
     axes.set_title(
@@ -35,7 +37,8 @@ def save(results: Mapping[str, Any], path: Path) -> None:
     )  # fmt: skip
     kw: dict[str, Any] = {"metadata": {"Date": None}} if path.suffix == ".svg" else {}
     try:
-        drawing.savefig(path, dpi=160, facecolor="white", **kw)
+        with matplotlib.rc_context({"svg.fonttype": "none", "svg.hashsalt": "picture"}):
+            drawing.savefig(path, dpi=160, facecolor="white", **kw)
     except OSError as error:
         raise InputError(f"cannot write {path}: {error.strerror}") from None
 
