@@ -18,6 +18,8 @@ REWARDS = st.lists(st.floats(-1, 1), min_size=2, max_size=16)
 def test_by_hand():
     assert rloo([1.0, 0.0, 0.0, 0.0]) == pytest.approx([1.0, -1 / 3, -1 / 3, -1 / 3])
     assert grpo([1.0, 0.0, 0.0, 0.0]) == pytest.approx([1.5, -0.5, -0.5, -0.5], abs=1e-5)  # deviation 1/2
+    # A deviation of sqrt(2) e-6 beside the e-6 that verl adds to it.
+    assert grpo([2e-6, 0.0]) == pytest.approx([math.sqrt(2) - 1, 1 - math.sqrt(2)], rel=1e-9)
     assert grpo([1.0, 0.0], normalise=False) == [0.5, -0.5]
     assert exponential([1.0, 0.0]) == pytest.approx([math.e, 1 / math.e])
     assert exponential([1.0, 0.0], temperature=0.5) == pytest.approx([math.exp(2), math.exp(-2)])
