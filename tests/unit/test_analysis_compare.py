@@ -71,6 +71,8 @@ def test_all_against_the_first_or_all_pairs_and_chosen_turns(runs):
     assert found["comparisons"][2]["points"] == 0.0
     with pytest.raises(InputError, match="turn 2 is not in all runs: they have turns 0 to 1"):
         compare(runs, turns=[2])
+    with pytest.raises(InputError, match=r"^a comparison needs at least two runs$"):
+        compare(runs[:1])
 
 
 def test_programs_without_a_verdict_are_masked_and_counted(tmp_path, runs):
