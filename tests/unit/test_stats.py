@@ -58,7 +58,14 @@ def test_copies_of_a_cluster_add_no_certainty():
 def test_one_cluster_has_no_interval():
     result = clustered_mean([[0.0], [1.0]], ["a", "a"])
     assert result.mean == 0.5 and all(map(math.isnan, result[1:]))
-    assert math.isnan(paired_bootstrap([1.0], [0.0]).lo)
+    result = paired_bootstrap([1.0], [0.0])
+    assert result.mean == 1.0 and all(map(math.isnan, result[1:]))
+
+
+def test_two_resamples_by_hand():
+    found = paired_bootstrap([0.1, 0.5, 0.0, 1.0], [0.0] * 4, n=2)
+    # The quantiles lie 0.95 of the way from one resample to the other, and se is that way over sqrt(2).
+    assert found.lo < found.hi and found.se == pytest.approx((found.hi - found.lo) / 0.95 / math.sqrt(2))
 
 
 def test_two_clusters_have_one_degree_of_freedom():
