@@ -401,9 +401,9 @@ def test_profiles_by_name() -> None:
 
 @pytest.mark.parametrize("rate", [-0.01, 1.0000001, math.nan, math.inf])
 def test_rates_outside_the_unit_interval_are_refused(rate: float) -> None:
-    with pytest.raises(ValueError, match="pass_rate"):
+    with pytest.raises(ValueError, match=r"^pass_rate must be in \[0, 1\], got"):
         reward(A, rate)
-    with pytest.raises(ValueError, match="prev_best_pass_rate"):
+    with pytest.raises(ValueError, match=r"^prev_best_pass_rate must be in \[0, 1\], got"):
         reward(A, 0.5, rate)
 
 
