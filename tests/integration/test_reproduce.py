@@ -93,6 +93,38 @@ def test_help_and_wrong_arguments():
     assert done.returncode == 2 and "configs/no-such-model.yaml does not exist" in done.stderr
 
 
+def test_one_page_has_every_table(tmp_path):
+    from cobalt.errors import InputError
+    from cobalt.run.gather import gather
+
+    with pytest.raises(InputError, match="there are no reports"):
+        gather(tmp_path)
+    for report, table in (("taco_dev_a", "steps"), ("taco_dev_a", "pass_at_1"), ("offline_rl_b", "cost")):
+        folder = tmp_path / f"report_{report}" / "tables"
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / f"{table}.md").write_text(
+            f"**{table} of {report}**\n\n| a | b |\n|---|---|\n| <b>1</b> | 2 |\n"
+        )
+    page = gather(tmp_path).read_text()
+    assert page.index("cost of offline_rl_b") < page.index("pass_at_1 of taco_dev_a")
+    assert page.index("pass_at_1 of taco_dev_a") < page.index("steps of taco_dev_a")
+    assert page.count("<table>") == 3 and "<td><b>" not in page
+    assert 'href="report_taco_dev_a/index.html"' in page
+
+
+def test_what_runs_share_is_planned_once():
+    from cobalt.run.cost import estimates, line
+
+    one = "configs/tiny.yaml"
+    found = list(estimates([one, one + " ", f"{one} train.steps=10"]))
+    assert len(found) == 2  # the same run is made once
+    models = [
+        [each.models for each in plan.workload.sampling if each.name.startswith("evaluate")] for plan in found
+    ]
+    assert models == [[3], [2]]  # the reference is evaluated by the first
+    assert line([one]) == line([one, one])
+
+
 def smoke(name: str, out: Path) -> float:
     """Run a script with SMOKE=1; returns its seconds."""
     started = time.monotonic()
