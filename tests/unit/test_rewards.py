@@ -337,6 +337,7 @@ def test_every_part_is_reported() -> None:
         total=pytest.approx(-0.095), tier=-0.1, thinking=0.005, format_ok=True, keywords=1,
         thinking_tokens=0, response_tokens=0, explanation_tokens=0,
     )  # fmt: skip
+    assert reward("wait" + A, 1).keywords == 0  # keywords are looked for where they earn something
     # Nothing is counted for a broken format, nor in validation.
     assert reward(CODE, 0.5) == ShapedReward(
         total=pytest.approx(-0.7), tier=0.2, format_penalty=-0.9, format_ok=False, defect="thinking"
