@@ -7,6 +7,7 @@ import importlib.util
 import json
 import os
 import re
+import resource
 import shutil
 import subprocess
 import sys
@@ -241,6 +242,12 @@ def test_help_is_quick():
     assert took < 0.5 or took < 4 * bare, (took, bare)
 
 
+def cpu_s():
+    """Seconds of CPU of all processes that have been waited for."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
+
+
 @pytest.mark.slow
 @pytest.mark.full
 def test_wheel_and_sdist_install_from_the_index(tmp_path):
@@ -253,16 +260,17 @@ def test_wheel_and_sdist_install_from_the_index(tmp_path):
     subprocess.run([pip[0], "-m", "build", "--outdir", tmp_path / "dist", source], check=True)
     for pattern in ("*.whl", "*.tar.gz"):
         (made,) = (tmp_path / "dist").glob(pattern)
-        began = time.monotonic()
+        began, worked = time.monotonic(), cpu_s()
         subprocess.run([sys.executable, "-m", "venv", tmp_path / pattern[-3:]], check=True)
         python = tmp_path / pattern[-3:] / "bin" / "python"
         subprocess.run([python, "-m", "pip", "install", "--quiet", made], check=True)
-        took = time.monotonic() - began
+        took, worked = time.monotonic() - began, cpu_s() - worked
         said = subprocess.run(
             [python.with_name("cobalt"), "--version"], capture_output=True, text=True, check=True
         )
-        print(f"{made.name}: {took:.0f} s")
-        assert said.stdout.strip() == PROJECT.get("version", said.stdout.strip()) and took < 60
+        print(f"{made.name}: {took:.0f} s, {worked:.0f} s of CPU")
+        assert said.stdout.strip() == PROJECT.get("version", said.stdout.strip())
+        assert took < 60 or worked < 30  # on a busy machine only the work is ours
 
 
 def test_forms_and_citation_are_well_formed():
