@@ -21,6 +21,7 @@ from pathlib import Path
 import pytest
 import yaml
 
+from cobalt import __version__
 from cobalt.flags import EXTRAS, missing_extra
 
 ROOT = Path(__file__).parents[2]
@@ -269,7 +270,7 @@ def test_wheel_and_sdist_install_from_the_index(tmp_path):
             [python.with_name("cobalt"), "--version"], capture_output=True, text=True, check=True
         )
         print(f"{made.name}: {took:.0f} s, {worked:.0f} s of CPU")
-        assert said.stdout.strip() == PROJECT.get("version", said.stdout.strip())
+        assert said.stdout.strip() == __version__
         assert took < 60 or worked < 30  # on a busy machine only the work is ours
 
 
