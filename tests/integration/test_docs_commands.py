@@ -102,7 +102,7 @@ def check(command: list[str], place: str) -> None:
             training = script.name.startswith("train_") or "cluster" in script.parts
             known = cobalt_help("train", []) if training else script.read_text()
         else:
-            known = door_help(str(script))
+            known = door_help(str(script)) if "run_main" in script.read_text() else ""
     for word in rest:
         flag = word.partition("=")[0].replace("-", "_").replace("__", "--", 1)
         if flag.startswith("--") and len(flag) > 2:
