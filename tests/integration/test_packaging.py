@@ -271,7 +271,7 @@ def test_wheel_and_sdist_install_from_the_index(tmp_path):
         )
         print(f"{made.name}: {took:.0f} s, {worked:.0f} s of CPU")
         assert said.stdout.strip() == __version__
-        assert took < 60 or worked < 30  # on a busy machine only the work is ours
+        assert took < 60
 
 
 def test_forms_and_citation_are_well_formed():
