@@ -155,7 +155,9 @@ def export_model(checkpoint: Path, target: Path, *, fp32: bool) -> Path:
     part = target.with_name(f".{target.name}.part")
     shutil.rmtree(part, ignore_errors=True)
     shutil.copytree(source, part, copy_function=_link_or_copy)
-    merge_adapters(part, checkpoint / "actor" / "lora_train_meta.json")
+    adapters = checkpoint / "actor" / "lora_train_meta.json"
+    if adapters.exists():
+        merge_adapters(part, adapters)
     if fp32:
         config = json.loads((part / "config.json").read_text())
         config.pop("torch_dtype", None)

@@ -73,8 +73,9 @@ def check_groups(path: Path, config: Any) -> list[Group]:
             f"{', '.join(REWARDS)}, got {settings.objective!r} and {settings.reward!r}"
         )
     for name in ("temperature", "clip"):
-        if settings[name] is not None and not float(settings[name]) > 0:
-            raise InputError(f"cobalt.offline.{name} must be positive, got {settings[name]!r}")
+        value = getattr(settings, name)
+        if value is not None and not float(value) > 0:
+            raise InputError(f"cobalt.offline.{name} must be positive, got {value!r}")
     try:
         table = parquet.read_table(path)
     except (OSError, pyarrow.ArrowInvalid) as error:

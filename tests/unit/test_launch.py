@@ -82,7 +82,7 @@ def test_stopped_and_finished_runs_both_end_with_0(monkeypatch, capsys):
             ["--recipe", "cobalt_ptb", "--val_file", "b"],
             "--ptb_file (contexts from perturbed tests) is required",
         ),
-        (["--ptb_file", "c", "--val_file", "b"], "belongs to recipe cobalt_ptb only"),
+        (["--ptb_file", "c", "--val_file", "b"], "belongs to recipes like cobalt_ptb"),
         ([], "--val_file is missing, which recipe cobalt needs"),
         (["--recipe", "offline_rl"], "cannot be read as Parquet"),
     ],
