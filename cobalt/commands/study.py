@@ -22,6 +22,7 @@ from cobalt.files import atomic_write
 from cobalt.flags import parser, positive_int
 from cobalt.records import Row
 from cobalt.run.config import load, model_folder
+from cobalt.run.dialogues import multi_turn
 from cobalt.run.job import Job, complete
 from cobalt.run.meter import Meter
 from cobalt.run.ptb import perturbed_contexts
@@ -135,6 +136,8 @@ class Study:
 
     def evaluate(self, name: str, model: Path | str, split: str) -> Path:
         """Rows of a model on ``dev``, ``heldout`` or ``heldout_ptb`` with verdicts on hidden tests."""
+        from cobalt.analysis.hidden_tests import hidden_tests
+
         target = self.out / "eval" / f"{name}.{split}_eval.jsonl"
         if target.exists() and (self.out / "eval" / f"{name}.{split}.done").exists():
             return target
@@ -144,22 +147,10 @@ class Study:
         settings = replace(self.job.evaluation(), tests="perturbed" if ptb else "public")
         rows = self.out / "heldout_ptb.jsonl" if ptb else self._task(split)
         shown = self.out / "eval" / f"{name}.{split}.jsonl"
-        self._multi_turn(model, rows, shown, settings)
-        self._judged(shown, target)
+        multi_turn(self.job, model, rows, shown, settings)
+        complete(self.job.wait(hidden_tests(shown, target, self.job.evaluator, seed=self.job.seed)).run)
         (self.out / "eval" / f"{name}.{split}.done").touch()
         return target
-
-    def _multi_turn(self, model: Path | str, rows: Path, target: Path, settings: Any) -> None:
-        from cobalt.rollouts.multi_turn import multi_turn
-
-        with self.job.engine(model) as engine:
-            complete(self.job.wait(multi_turn(rows, target, engine, self.job.evaluator, settings)))
-
-    def _judged(self, rows: Path, target: Path) -> Iterator[Row]:
-        from cobalt.analysis.hidden_tests import hidden_tests
-
-        complete(self.job.wait(hidden_tests(rows, target, self.job.evaluator, seed=self.job.seed)).run)
-        return _rows(target)
 
     def tuned(self, arm: str) -> float:
         """The rate of the grid with the best Pass@1 at the last turn on development tasks, seed 0."""

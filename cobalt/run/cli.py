@@ -13,7 +13,7 @@ from rich.console import Console
 from cobalt.flags import Parser, parser
 from cobalt.report import console as tables
 from cobalt.report.results import read as read_results
-from cobalt.run.choose import check_earlier, choose
+from cobalt.run.choose import KNOWN, check_earlier, choose
 from cobalt.run.config import load
 from cobalt.run.findings import finding_stages
 from cobalt.run.folder import Folder
@@ -29,10 +29,7 @@ from cobalt.run.totals import totals
 from cobalt.run.trainings import check_composed, training_stages
 from cobalt.run.view import View, duration
 
-STAGE_HELP = (
-    "a stage: data, collect, repair, judge, contexts, parquet, train, train_single, evaluate, perturb, "
-    "hack_analysis, controls, report"
-)
+STAGE_HELP = f"a stage: {', '.join(KNOWN)}"
 
 
 def _flags() -> Parser:

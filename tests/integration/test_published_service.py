@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import shutil
-import socket
 import subprocess
 import sys
 import tempfile
@@ -13,6 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from serve_session import end, free_port
 
 sys.path.append(str(Path(__file__).parents[1] / "unit"))
 from data_rows import many_taco, read, write
@@ -20,12 +20,6 @@ from data_rows import many_taco, read, write
 pytestmark = [pytest.mark.slow, pytest.mark.full]
 ROOT = Path(__file__).parents[2]
 BIN = Path(sys.executable).parent
-
-
-def free_port() -> int:
-    with socket.socket() as found:
-        found.bind(("127.0.0.1", 0))
-        return int(found.getsockname()[1])
 
 
 def wait_for(text: str, log: Path, process: subprocess.Popen[bytes], seconds: float = 180) -> None:
@@ -72,13 +66,7 @@ def environment() -> Iterator[dict[str, str]]:
         )  # fmt: skip
         yield env
     finally:
-        for process in reversed(started):
-            process.terminate()
-            try:
-                process.wait(60)
-            except subprocess.TimeoutExpired:
-                process.kill()
-                process.wait()
+        end(started)
         shutil.rmtree(folder, ignore_errors=True)
 
 

@@ -6,7 +6,6 @@ import contextlib
 import json
 import os
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -14,6 +13,7 @@ from pathlib import Path
 
 import psutil
 import pytest
+from serve_session import free_port
 from training_assets import PASS_RATES, TESTS, make_model, rows, write
 
 from cobalt.text import extract_code
@@ -35,12 +35,6 @@ def assets(tmp_path_factory):
         )
     made["model"] = make_model(folder / "model")
     return made
-
-
-def free_port():
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
 
 
 def evaluator(port):

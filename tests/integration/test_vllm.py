@@ -17,6 +17,7 @@ import urllib.request
 from pathlib import Path
 
 import pytest
+from serve_session import end, free_port
 
 pytest.importorskip("vllm", reason="vLLM is not installed here; make test-vllm")
 
@@ -27,12 +28,6 @@ pytestmark = pytest.mark.slow
 ROOT = Path(__file__).resolve().parents[2]
 MAX_LEN = 256
 MESSAGES = [{"role": "system", "content": "Write a Python program."}, {"role": "user", "content": "add 3"}]
-
-
-def free_port():
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
 
 
 def get(url):
@@ -112,12 +107,7 @@ def served(model):
                 time.sleep(1)
         yield url, address
     finally:
-        for process in reversed(started):
-            process.terminate()
-            try:
-                process.wait(60)
-            except subprocess.TimeoutExpired:
-                process.kill()
+        end(started)
         log.close()
         shutil.rmtree(folder, ignore_errors=True)
 
