@@ -14,6 +14,8 @@ from typing import Any, Literal, get_args
 
 import numpy as np
 
+from cobalt.errors import InputError
+
 MAX_KEPT = 4
 
 Selection = Literal["max_variance", "random", "all", "none"]
@@ -58,13 +60,18 @@ def select(
     Returns:
         Indices of the samples kept, at most four (but for ``all``). Without down-sampling they ascend; with
         it they are in order of ``d``, ties in order of index.
+
+    Raises InputError for a selection that does not exist, and for ``random`` without ``draw``.
     """
+    if selection not in SELECTIONS:
+        raise InputError(f"selection must be one of {', '.join(SELECTIONS)}, got {selection!r}")
     candidates = candidate_indices(rates, validation=validation)
     spreads = [spread(rates[i] or ()) for i in candidates]
     if validation:
         return [min(candidates, key=lambda i: spread(rates[i] or ()))] if candidates else []
     if selection == "random":
-        assert draw is not None
+        if draw is None:
+            raise InputError("selection 'random' needs draw, a random.Random")
         return sorted(draw.sample(candidates, min(MAX_KEPT, len(candidates))))
     if selection in ("all", "none"):
         return candidates if selection == "all" else []

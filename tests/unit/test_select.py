@@ -19,6 +19,7 @@ from cobalt.contexts.select import (
     select,
     spread,
 )
+from cobalt.errors import InputError
 
 RATE = st.sampled_from([0.0, 0.1, 0.25, 1 / 3, 0.5, 0.7, 1.0])
 TRAJECTORIES = st.lists(st.lists(RATE, min_size=3, max_size=3), min_size=1, max_size=16)
@@ -132,6 +133,13 @@ def test_rules_of_ablations() -> None:
     assert select(rates[:3], selection="random", draw=random.Random(0)) == [1, 2]
     for selection in SELECTIONS:  # the rule for validation is one
         assert select(rates, validation=True, selection=selection, draw=random.Random(0)) == [1]
+
+
+def test_rules_that_cannot_be_applied() -> None:
+    with pytest.raises(InputError, match=r"max_variance, random, all, none, got 'best'"):
+        select([[0.5, 1.0]], selection="best")  # type: ignore[arg-type]
+    with pytest.raises(InputError, match="needs draw"):
+        select([[0.5, 1.0]], selection="random")
 
 
 @given(TRAJECTORIES)
