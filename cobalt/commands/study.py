@@ -43,7 +43,8 @@ ARMS = {
     "rejection_sft": ("rejection_sft", "groups"),
 }
 WALL_ARM = f"mt_grpo{WALL_SUFFIX}"
-COLLECTION = ("collect", "repair", "judge", "contexts", "parquet")
+# data of an arm's kind -> the stages that make it; what the tasks themselves take counts for nobody
+MADE_BY = {"contexts": ("collect", "repair", "judge", "contexts", "parquet"), "groups": ("collect",)}
 TIMED_ROUNDS, TIMED_STEPS = 2, 6
 
 
@@ -166,7 +167,7 @@ class Study:
         return chosen
 
     def timing(self, rates: Mapping[str, float]) -> dict[str, float]:
-        """Seconds of a step of every arm that samples, and of ``collection``, all measured in turns.
+        """Seconds of a step of every arm that samples, and of making ``contexts`` and ``groups``, in turns.
 
         The study's own runs lie hours apart, and a machine is not equally busy all that time. Medians; the
         first step of a training is left out. Start-up, the same for all, is not in them.
@@ -176,11 +177,12 @@ class Study:
             found: dict[str, float] = json.loads(file.read_text())
             return found
         sampling = [arm for arm in rates if ARMS[arm][1] != "groups"]
-        seconds: dict[str, list[float]] = {arm: [] for arm in ("collection", *sampling)}
+        seconds: dict[str, list[float]] = {name: [] for name in (*MADE_BY, *sampling)}
         for turn in range(TIMED_ROUNDS):
             with opened(self.config, self.out / f"timing-{turn}") as job, Meter() as meter:
                 self.say(f"timing the collection, round {turn + 1}")
-                seconds["collection"].append(_collect(job, meter))
+                for kind, wall_s in _collect(job, meter).items():
+                    seconds[kind].append(wall_s)
             for arm in sampling:
                 made = self.train(arm, rates[arm], 0, TIMED_STEPS, name=f"timing-{arm}-{turn}")
                 seconds[arm] += made["step_s"][1:]
@@ -200,7 +202,7 @@ class Study:
             results["arms"][arm] = self._arm(arm, self.tuned(arm), None)
         seconds = results["timing"] = self.timing({arm: results["arms"][arm]["rate"] for arm in arms})
         if equal_wall and {"cobalt", "mt_grpo"} <= set(arms):
-            budget = seconds["collection"] + self.steps * seconds["cobalt"]
+            budget = seconds["contexts"] + self.steps * seconds["cobalt"]
             steps = max(1, round(budget / seconds["mt_grpo"]))
             self.say(f"equal wall time: {budget:.0f} s of collection and steps are {steps} online steps")
             results["arms"][WALL_ARM] = self._arm(WALL_ARM, results["arms"]["mt_grpo"]["rate"], steps)
@@ -213,15 +215,15 @@ class Study:
             name = f"{arm}-lr{rate:g}-seed{made['seed']}"
             for split, found in files.items():
                 found.append(str(self.evaluate(name, made["model"], split)))
-        return {"rate": rate, "runs": runs, "files": files}
+        return {"rate": rate, "reads": ARMS[arm.removesuffix(WALL_SUFFIX)][1], "runs": runs, "files": files}
 
 
 def _rows(path: Path) -> Iterator[Row]:
     return (row for _, row in read_jsonl(path))
 
 
-def _collect(job: Job, meter: Meter) -> float:
-    """Run what is missing of a job's data stages; wall seconds of the collection."""
+def _collect(job: Job, meter: Meter) -> dict[str, float]:
+    """Run what is missing of a job's data stages; wall seconds that each kind of data took."""
     runner = Runner(job.out, [], meter, job.counters)
     runner.stages = data_stages(job)
     if not runner.finished():
@@ -231,8 +233,8 @@ def _collect(job: Job, meter: Meter) -> float:
         finally:
             view.close()
             job.view = None
-    wall_s: float = sum(r["wall_s"] for r in runner.records() if r["name"] in COLLECTION)
-    return wall_s
+    took = {record["name"]: record["wall_s"] for record in runner.records()}
+    return {kind: sum(took[stage] for stage in stages) for kind, stages in MADE_BY.items()}
 
 
 @contextmanager

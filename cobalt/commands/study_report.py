@@ -52,19 +52,19 @@ def spoiled(found: Rates) -> Interval | None:
 
 def report(results: Mapping[str, Any], out: Path) -> str:
     """Write ``study.md`` and ``study.png``; returns the table."""
-    arms = results["arms"]
+    arms, timing = results["arms"], results["timing"]
     clean = {arm: rates(each["files"]["heldout"]) for arm, each in arms.items()}
     ptb = {arm: rates(each["files"]["heldout_ptb"]) for arm, each in arms.items()}
     turns = len(next(iter(clean["reference"].values()))[0])
     head = [
         "arm", "lr", "seeds x steps", *(f"turn {turn + 1}" for turn in range(turns)), "gain at the last turn",
-        "Cobalt minus it", "right, then wrong (contradictory tests)", "training s", "s per point gained",
+        "Cobalt minus it", "right, then wrong (contradictory tests)", "seconds", "seconds per point gained",
     ]  # fmt: skip
     lines = [head, ["---"] * len(head)]
     for arm, each in arms.items():
         runs = each["runs"]
         gain = difference(clean[arm], clean["reference"])
-        wall = seconds(arm, runs, results["timing"]) if runs else 0.0
+        wall = seconds(arm, each, timing) if runs else 0.0
         against = difference(clean["cobalt"], clean[arm]) if "cobalt" in clean and arm != "cobalt" else None
         lost = spoiled(ptb[arm])
         lines.append([
@@ -77,24 +77,26 @@ def report(results: Mapping[str, Any], out: Path) -> str:
     table = "".join("| " + " | ".join(line) + " |\n" for line in lines)
     text = (
         "# The arms on the tiny family\n\nPoints of Pass@1 on held-out tasks, 95 % intervals by task, seeds "
-        "pooled; `training s` is wall time of one training's steps, start-up left out, with the collection "
-        f"({results['timing']['collection']:.0f} s) for the arms that need contexts.\n\n{table}"
+        "pooled; `seconds` is wall time of one training's steps, start-up left out, and of making what it "
+        f"reads: contexts {timing['contexts']:.0f} s, stored programs {timing['groups']:.0f} s.\n\n{table}"
     )
     atomic_write(out / "study.md", text)
     _plot(arms, clean, results, turns, out / "study.png")
     return table
 
 
-def seconds(arm: str, runs: Sequence[Mapping[str, Any]], timing: Mapping[str, float]) -> float:
-    """Wall seconds of one training of an arm: its steps at the pace measured beside the other arms'.
+def seconds(arm: str, made: Mapping[str, Any], timing: Mapping[str, float]) -> float:
+    """Wall seconds of one training of an arm and of its data, at the pace measured beside the other arms'.
 
-    Arms without sampling were not measured beside the others; theirs are as each run took.
+    The steps of arms without sampling were not measured beside the others; theirs are as each run took.
     """
+    runs = made["runs"]
     pace = timing.get(arm.removesuffix(WALL_SUFFIX))
     if pace is None:
-        return float(sum(sum(run["step_s"]) for run in runs) / len(runs))
-    collection = timing["collection"] if arm.startswith("cobalt") else 0.0  # its data do not come for nothing
-    return float(runs[0]["steps"] * pace + collection)
+        training = sum(sum(run["step_s"]) for run in runs) / len(runs)
+    else:
+        training = runs[0]["steps"] * pace
+    return float(training + timing.get(made["reads"], 0.0))
 
 
 def _points(found: Interval, *, sign: bool = True) -> str:
@@ -111,21 +113,24 @@ def _plot(
     from matplotlib import pyplot
 
     figure, (left, right) = pyplot.subplots(1, 2, figsize=(11, 4.2))
-    for arm in arms:
+    for number, arm in enumerate(arms):
         values = [pass_at_1(clean[arm], turn) for turn in range(turns)]
         means = [100 * value.mean for value in values]
         errors = [[100 * (v.mean - v.lo) for v in values], [100 * (v.hi - v.mean) for v in values]]
-        left.errorbar(range(1, turns + 1), means, yerr=errors, marker="o", capsize=3, label=arm)
+        style = {"marker": "o", "capsize": 3, "label": arm, "color": f"C{number}"}
+        left.errorbar(range(1, turns + 1), means, yerr=errors, **style)
     left.set(xlabel="turn", ylabel="Pass@1, held-out tasks (%)", xticks=range(1, turns + 1))
     left.legend(fontsize=7)
-    trained = [arm for arm in arms if arms[arm]["runs"]]
-    for arm in trained:
-        wall = seconds(arm, arms[arm]["runs"], results["timing"])
+    for number, (arm, made) in enumerate(arms.items()):
+        if not made["runs"]:
+            continue
+        wall = seconds(arm, made, results["timing"])
         gain = difference(clean[arm], clean["reference"])
         error = [[100 * (gain.mean - gain.lo)], [100 * (gain.hi - gain.mean)]]
-        right.errorbar([wall], [100 * gain.mean], yerr=error, marker="o", capsize=3, label=arm)
+        style = {"marker": "o", "capsize": 3, "label": arm, "color": f"C{number}"}
+        right.errorbar([wall], [100 * gain.mean], yerr=error, **style)
     right.axhline(0, linewidth=0.8, color="grey")
-    right.set(xlabel="wall seconds, collection included", ylabel="points gained at the last turn")
+    right.set(xlabel="wall seconds, data included", ylabel="points gained at the last turn")
     right.legend(fontsize=7)
     figure.tight_layout()
     figure.savefig(path, dpi=130)

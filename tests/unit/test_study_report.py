@@ -38,14 +38,20 @@ def test_seeds_are_pooled_by_task(tmp_path):
 
 
 def test_the_report_has_a_row_per_arm_and_a_plot(tmp_path):
-    def arm(name, last, runs):
+    def arm(name, last, runs, reads="tasks"):
         file = write(tmp_path / name, *[[[0.0, float(i < last)]] for i in range(10)])
-        return {"rate": 1e-4, "runs": runs, "files": {"heldout": [file], "heldout_ptb": [file]}}
+        files = {"heldout": [file], "heldout_ptb": [file]}
+        return {"rate": 1e-4, "reads": reads, "runs": runs, "files": files}
 
     run = {"steps": 30, "step_s": [2.0] * 30}
     results = {
-        "timing": {"collection": 60.0, "cobalt": 3.0},
-        "arms": {"reference": arm("r", 2, []), "cobalt": arm("c", 7, [run]), "mt_grpo": arm("m", 2, [run])},
+        "timing": {"contexts": 60.0, "groups": 20.0, "cobalt": 3.0},
+        "arms": {
+            "reference": arm("r", 2, []),
+            "cobalt": arm("c", 7, [run], "contexts"),
+            "mt_grpo": arm("m", 2, [run]),
+            "offline_rl": arm("o", 4, [run], "groups"),
+        },
     }
     table = report(results, tmp_path)
     rows = {
@@ -57,6 +63,7 @@ def test_the_report_has_a_row_per_arm_and_a_plot(tmp_path):
     )
     assert rows["cobalt"][4].startswith("+50.0 [") and rows["cobalt"][7:] == ["150", "3.0"]
     assert rows["mt_grpo"][5].startswith("+50.0 [") and rows["mt_grpo"][8] == ""  # no points gained, no price
+    assert rows["mt_grpo"][7] == "60" and rows["offline_rl"][7:] == ["80", "4.0"]  # data are not for nothing
     assert rows["reference"][0] == "" and (tmp_path / "study.png").stat().st_size > 1000
     assert table in (tmp_path / "study.md").read_text()
 
