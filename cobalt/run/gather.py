@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 from cobalt.errors import InputError
@@ -18,12 +19,15 @@ _STYLE = (
 def gather(folder: Path) -> Path:
     """Write `tables.md` and `index.html` into `folder`, from the tables of all `report_*` folders in it.
 
-    Returns the page. Raises InputError if there are none.
+    Says so if any of the runs beside them was a smoke run. Returns the page. Raises InputError if there are
+    no reports.
     """
     reports = sorted(each for each in folder.glob("report_*") if (each / "tables").is_dir())
     if not reports:
         raise InputError(f"{folder}: there are no reports (report_*/tables)")
     parts = ["# Results", f"{len(reports)} reports; each has charts and every trajectory."]
+    if any(json.loads(path.read_text())["smoke"] for path in folder.glob("*/*/results.json")):
+        parts.append("**A smoke run: that every stage works is all it shows, whatever model a name says.**")
     for report in reports:
         name = report.name.removeprefix("report_")
         parts += [f"## {name.replace('_', ' ')}", f"[the report]({report.name}/index.html)"]

@@ -109,7 +109,12 @@ def test_one_page_has_every_table(tmp_path):
     assert page.index("cost of offline_rl_b") < page.index("pass_at_1 of taco_dev_a")
     assert page.index("pass_at_1 of taco_dev_a") < page.index("steps of taco_dev_a")
     assert page.count("<table>") == 3 and "<td><b>" not in page
-    assert 'href="report_taco_dev_a/index.html"' in page
+    assert 'href="report_taco_dev_a/index.html"' in page and "smoke run" not in page
+    run = tmp_path / "qwen3-8b" / "cobalt"
+    run.mkdir(parents=True)
+    for smoke in (False, True):
+        (run / "results.json").write_text(json.dumps({"smoke": smoke}))
+        assert ("smoke run" in gather(tmp_path).read_text()) is smoke
 
 
 def test_what_runs_share_is_planned_once():

@@ -36,6 +36,13 @@ def test_t_quantiles(freedom, probability):
     )
 
 
+def test_t_quantiles_have_bounds():
+    assert t_quantile(0.9999, 5) == pytest.approx(scipy_stats.t.ppf(0.9999, 5), abs=1e-6)
+    for probability, freedom in [(0.99991, 5), (0.49, 5), (0.975, 0)]:
+        with pytest.raises(ValueError, match=rf"probability <= 0.9999 .* got {probability}, {freedom}"):
+            t_quantile(probability, freedom)
+
+
 def test_single_samples_give_the_textbook_interval():
     values = [0.0, 1.0, 1.0, 0.5, 0.25]
     result = clustered_mean([[v] for v in values])
