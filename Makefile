@@ -48,8 +48,8 @@ test: setup ## all tests but the longest (12 minutes at most on two cores)
 test-quick: setup ## pure logic only (under a minute)
 	@$(PRIVATE) $(PY) -m pytest $(SIDE_BY_SIDE) tests/unit -q
 
-test-full: test ## everything: then soaks, many kills and long checks, one at a time (an hour at most)
-	@$(PRIVATE) $(PY) -m pytest -m full
+test-full: test ## everything: then soaks, many kills and long checks too (an hour at most)
+	@$(PRIVATE) $(PY) -m pytest $(SIDE_BY_SIDE) -m full
 
 lint: setup ## ruff, mypy --strict, and the order of imports
 	@$(PY) -m ruff check .
