@@ -12,13 +12,13 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
+from cobalt.sandbox.guest import wire
 from cobalt.sandbox.policy import ENVIRONMENT, Limits, package_paths
 
 _ENTRY = str(Path(__file__).parent / "guest" / "__main__.py")
 _START_S = 60.0
 _GRACE_S = 30.0  # on top of a limit that the worker itself enforces
 _PATIENCE = 10  # as in guest/supervisor.py: how far a busy host may stretch a wall limit
-_MESSAGE_BYTES = 1 << 16
 _SEALS = fcntl.F_SEAL_WRITE | fcntl.F_SEAL_GROW | fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_SEAL
 
 
@@ -78,7 +78,7 @@ class Worker:
         self._socket = ours
         self.level = level
         try:
-            self.facts = self._receive("ready", _START_S)
+            self.facts: dict[str, Any] = json.loads(self._receive(wire.READY, _START_S))
         except BaseException:
             self.close()
             raise
@@ -115,25 +115,28 @@ class Worker:
         """Compile a program; use the result as a context manager and run tests on it."""
         return Program(self, source, limits, fn_name)
 
-    def _send(self, message: dict[str, Any], descriptors: list[int]) -> None:
+    def _send(self, message: bytes, descriptors: list[int]) -> None:
         try:
             self._socket.settimeout(_GRACE_S)
-            socket.send_fds(self._socket, [json.dumps(message).encode()], descriptors)
+            socket.send_fds(self._socket, [message], descriptors)
         except OSError as error:
             raise WorkerLost(f"cannot reach the worker: {error}") from None
 
-    def _receive(self, expected: str, seconds: float) -> dict[str, Any]:
+    def _receive(self, expected: bytes, seconds: float) -> bytes:
+        """Content of the next message, which must be what is expected."""
         try:
             self._socket.settimeout(seconds)
-            data = self._socket.recv(_MESSAGE_BYTES)
+            data = self._socket.recv(wire.MESSAGE_BYTES)
         except OSError as error:
             raise WorkerLost(f"no answer from the worker in {seconds:.0f} s: {error}") from None
         if not data:
             raise WorkerLost("the worker ended without an answer")
-        message: dict[str, Any] = json.loads(data)
-        if message["op"] != expected:
-            raise WorkerLost(str(message.get("why", message)))
-        return message
+        what, content = data[:1], data[1:]
+        if what != expected:
+            if what == wire.FAILED:
+                raise WorkerLost(content.decode("utf-8", "replace"))
+            raise WorkerLost(f"the worker answered {what!r} instead of {expected!r}")
+        return content
 
 
 class Program:
@@ -144,9 +147,9 @@ class Program:
         self._limits = limits
         with _Files() as files:
             errors = files.empty("compiler")
-            order = {"op": "program", "name": "solution.py", "fn": fn_name, "limits": _guest_limits(limits)}
+            order = wire.PROGRAM + wire.pack_program(_guest_limits(limits), fn_name)
             worker._send(order, [files.sealed("source", source), errors, files.empty("code")])
-            answer = worker._receive("compiled", _PATIENCE * limits.wall_limit_s + _GRACE_S)
+            answer = worker._receive(wire.COMPILED, _PATIENCE * limits.wall_limit_s + _GRACE_S)
             facts = _facts(answer, None, errors, 0)
         self.compile_error = facts if facts.returncode != 0 or facts.limit else None
 
@@ -157,8 +160,8 @@ class Program:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         if kind is None:
-            self._worker._send({"op": "end"}, [])
-            self._worker._receive("idle", _GRACE_S)
+            self._worker._send(wire.END, [])
+            self._worker._receive(wire.IDLE, _GRACE_S)
 
     def run(
         self,
@@ -173,12 +176,12 @@ class Program:
         cpu_s = limits.cpu_s if cpu_s is None else cpu_s
         wall_s = limits.wall_limit_s if wall_s is None else wall_s
         output_bytes = limits.output_bytes if output_bytes is None else output_bytes
-        order = {"op": "run", "cpu_s": cpu_s, "wall_s": wall_s, "output_bytes": output_bytes}
+        order = wire.RUN + wire.ORDER.pack(cpu_s, wall_s, output_bytes)
         with _Files() as files:
             inputs = files.sealed("stdin", stdin)
             outputs, errors = files.empty("stdout"), files.empty("stderr")
             self._worker._send(order, [inputs, outputs, errors])
-            answer = self._worker._receive("done", _PATIENCE * wall_s + _GRACE_S)
+            answer = self._worker._receive(wire.DONE, _PATIENCE * wall_s + _GRACE_S)
             return _facts(answer, outputs, errors, output_bytes)
 
 
@@ -212,28 +215,29 @@ class _Files:
         return fd
 
 
-def _guest_limits(limits: Limits) -> dict[str, Any]:
-    names = ("cpu_s", "memory_bytes", "tmp_bytes", "processes", "files", "exit_and_quit")
-    return {name: getattr(limits, name) for name in names} | {"wall_s": limits.wall_limit_s}
+def _guest_limits(limits: Limits) -> wire.GuestLimits:
+    same = {name: getattr(limits, name) for name in wire.GuestLimits._fields if name != "wall_s"}
+    return wire.GuestLimits(**same, wall_s=limits.wall_limit_s)
 
 
-def _facts(answer: dict[str, Any], stdout_fd: int | None, stderr_fd: int, output_bytes: int) -> RunFacts:
+def _facts(answer: bytes, stdout_fd: int | None, stderr_fd: int, output_bytes: int) -> RunFacts:
     stderr_size = os.fstat(stderr_fd).st_size
     stderr = os.pread(stderr_fd, 1 << 17, 0)
     if stderr_size > 1 << 17:
         stderr = stderr[: 1 << 16] + os.pread(stderr_fd, 1 << 16, stderr_size - (1 << 16))
-    if not answer["ready"]:
+    returncode, why, ready, cpu_s, wall_s, peak_bytes = wire.FACTS.unpack(answer)
+    if not ready:
         raise WorkerLost(f"the worker could not set up a test: {stderr.decode(errors='replace').strip()}")
     stdout, stdout_size = b"", 0
     if stdout_fd is not None:
         stdout_size = os.fstat(stdout_fd).st_size
         stdout = _read(stdout_fd, min(stdout_size, output_bytes))
     return RunFacts(
-        returncode=answer["returncode"],
-        limit=answer["why"],
-        cpu_s=answer["cpu_s"],
-        wall_s=answer["wall_s"],
-        peak_bytes=answer["peak_bytes"],
+        returncode=returncode,
+        limit=wire.WHY[why],
+        cpu_s=cpu_s,
+        wall_s=wall_s,
+        peak_bytes=peak_bytes,
         stdout=stdout,
         stderr=stderr,
         stdout_size=stdout_size,

@@ -209,6 +209,19 @@ if __name__ == '__main__':
     assert namespaces.output(code) == "[0, 1, 4, 9, 16]"
 
 
+def test_a_forked_child_is_as_it_would_be_outside(namespaces):
+    code = """
+import os, random, threading
+before = random.getstate()
+if os.fork() == 0:
+    names = [thread.name for thread in threading.enumerate()]
+    print(names, random.getstate() != before, flush=True)
+    os._exit(0)
+print(os.wait()[1])
+"""
+    assert namespaces.output(code) == "['MainThread'] True\n0"
+
+
 def test_multiprocessing_fails_cleanly_without_namespaces(landlock):
     code = "import multiprocessing\nmultiprocessing.Process(target=print).start()"
     facts = landlock.run(code)
@@ -228,6 +241,18 @@ thread.start()
 thread.join()
 """
     assert box.output(code) == "20000"
+
+
+def test_each_test_draws_its_own_random_numbers(box):
+    for code in (
+        "import random\nprint(random.random())",
+        "from random import *\nprint(getrandbits(64))",
+        "import random, os\nprint(random.Random().random(), random.choice(range(10**9)))",
+        "import tempfile\nprint(tempfile.mktemp())",
+    ):
+        runs = box.runs(code, [""] * 4)
+        assert all(facts.returncode == 0 for facts in runs), runs[0].stderr
+        assert len({facts.stdout for facts in runs}) == 4, code
 
 
 def test_a_crowd_of_threads_is_bounded(box):

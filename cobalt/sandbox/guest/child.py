@@ -11,17 +11,20 @@ import json
 import linecache
 import marshal
 import os
+import random
 import re
 import resource
 import signal
 import sys
 import threading
 import traceback
+from collections.abc import Callable
 from types import CodeType, ModuleType
 from typing import Any, NoReturn
 
-from cobalt.sandbox.guest import box, kernel, landlock, seccomp
+from cobalt.sandbox.guest import box, kernel, landlock, seccomp, wire
 
+NAME = "solution.py"  # as which the program is run
 _SIGINT = int(signal.SIGINT)
 _INTERRUPTED = 130  # Ctrl-C: ends by the signal, unless that is blocked
 
@@ -38,23 +41,23 @@ from math import *
 """
 
 
-def remember_source(name: str, source: bytes) -> None:
+def remember_source(source: bytes) -> None:
     """Let tracebacks show the program's lines, although no file of that name exists."""
     text = source.decode("utf-8", "replace").removeprefix("\ufeff")
     lines = [line + "\n" for line in io.StringIO(text, newline=None).read().split("\n")]
-    linecache.cache[name] = (len(source), None, lines, name)
+    linecache.cache[NAME] = (len(source), None, lines, NAME)
 
 
 Plan = list[tuple[int, int]]
 
 
-def plan_limits(limits: dict[str, Any], *, processes: int | None) -> Plan:
+def plan_limits(limits: wire.GuestLimits, *, processes: int | None) -> Plan:
     """Kernel limits that are the same for every test of a program; `add_limits` adds the others."""
-    memory = limits["memory_bytes"]
+    memory = limits.memory_bytes
     wanted = [
         (resource.RLIMIT_AS, memory),
         (resource.RLIMIT_DATA, memory),
-        (resource.RLIMIT_NOFILE, limits["files"]),
+        (resource.RLIMIT_NOFILE, limits.files),
         (resource.RLIMIT_CORE, 0),
         (resource.RLIMIT_MEMLOCK, 0),
         (resource.RLIMIT_MSGQUEUE, 0),
@@ -82,7 +85,7 @@ def set_limits(plan: Plan) -> None:
         resource.setrlimit(what, (value, value))
 
 
-def isolate(level: Any, plan: Plan, folders: bytes, descriptors: list[int], parent: int) -> None:
+def isolate(level: Any, plan: Plan, folders: bytes, descriptors: tuple[int, ...], parent: int) -> None:
     """Give up everything the program must not have. Raises OSError if a step is refused.
 
     `folders`: options of the mounts for its own files.
@@ -108,13 +111,13 @@ def isolate(level: Any, plan: Plan, folders: bytes, descriptors: list[int], pare
     kernel.prctl(kernel.PR_SET_DUMPABLE, 1)
 
 
-def compile_to(fd: int, source: bytes, name: str) -> NoReturn:
+def compile_to(fd: int, source: bytes) -> NoReturn:
     """Write the marshalled code object to `fd`, or the error to stderr as the interpreter would."""
     status = 0
     try:
-        code = compile(source, name, "exec", dont_inherit=True)
+        code = compile(source, NAME, "exec", dont_inherit=True)
     except BaseException as error:
-        remember_source(name, source)
+        remember_source(source)
         _report(error.with_traceback(None))
         status = 1
     else:
@@ -128,29 +131,47 @@ def compile_to(fd: int, source: bytes, name: str) -> NoReturn:
     os._exit(status)
 
 
-def import_packages(source: bytes, packages: list[str]) -> None:
+Imports = list[tuple[str, re.Pattern[bytes]]]
+
+
+def imports_of(packages: list[str]) -> Imports:
+    """Names of the packages in these folders, each with what its import looks like."""
+    names = [name for name in map(os.path.basename, packages) if name.isidentifier()]
+    return [
+        (name, re.compile(rb"(?m)^\s*(import|from)\s[^#\n]*\b%s\b" % name.encode())) for name in names
+    ]
+
+
+def import_packages(source: bytes, imports: Imports) -> None:
     """Import those packages that a program seems to use, once for all its tests: numpy takes 0.1 s."""
-    for path in packages:
-        package = os.path.basename(path)
-        if package.isidentifier() and re.search(
-            rb"(?m)^\s*(import|from)\s[^#\n]*\b%s\b" % package.encode(), source
-        ):
+    for package, pattern in imports:
+        if pattern.search(source):
             with contextlib.suppress(Exception):  # each test will see the same error by itself
                 __import__(package)
 
 
-def prepare(name: str, fn: str | None, *, exit_and_quit: bool) -> ModuleType:
+def renewals(source: bytes) -> list[Callable[[], object]]:
+    """What each test must renew of what it inherits, as far as the program could notice."""
+    found: list[Callable[[], object]] = []
+    if b"random" in source:
+        found.append(random.seed)
+    if b"native_id" in source:
+        found.append(threading.main_thread()._set_native_id)  # type: ignore[attr-defined]
+    return found
+
+
+def prepare(fn: str | None, *, exit_and_quit: bool) -> ModuleType:
     """What every test of a program begins with, made once: the main module, empty, and a script's names."""
-    sys.argv = [name]
+    sys.argv = [NAME]
     for word in ("exit", "quit"):
         quitter = _sitebuiltins.Quitter(word, "Ctrl-D (i.e. EOF)") if exit_and_quit else None
         setattr(builtins, word, quitter)
     main = ModuleType("__main__" if fn is None else "solution")
-    main.__dict__.update(__file__=name, __builtins__=builtins, __annotations__={})
+    main.__dict__.update(__file__=NAME, __builtins__=builtins, __annotations__={})
     return main
 
 
-def run(main: ModuleType, code: CodeType | None, source: bytes, name: str, fn: str | None) -> NoReturn:
+def run(main: ModuleType, code: CodeType | None, source: bytes, fn: str | None) -> NoReturn:
     """Run the program as the main script, or call its function `fn` with the arguments on stdin, and exit."""
     sys.modules[main.__name__] = main
     sys.modules["__main__"] = main
@@ -160,13 +181,13 @@ def run(main: ModuleType, code: CodeType | None, source: bytes, name: str, fn: s
     gc.enable()
     try:
         if fn is None:
-            exec(code or compile(source, name, "exec", dont_inherit=True), main.__dict__)
+            exec(code or compile(source, NAME, "exec", dont_inherit=True), main.__dict__)
         else:
-            result.append(_call(code or compile(source, name, "exec", dont_inherit=True), main, fn))
+            result.append(_call(code or compile(source, NAME, "exec", dont_inherit=True), main, fn))
     except SystemExit as stop:
         status = _exit_status(stop)
         if fn is not None and status == 0:
-            _write_error(f"SystemExit: {name} ended before {fn} returned\n")
+            _write_error(f"SystemExit: {NAME} ended before {fn} returned\n")
             status = 1
     except BaseException as error:
         status = _INTERRUPTED if isinstance(error, KeyboardInterrupt) else 1
@@ -227,7 +248,8 @@ def _write_error(text: str) -> None:
 def _finish(main: ModuleType, status: int, result: list[str]) -> NoReturn:
     """End as the interpreter does: threads, exit handlers, destructors of globals, flush."""
     try:
-        threading._shutdown()  # type: ignore[attr-defined]
+        if len(threading._active) > 1 or threading._threading_atexits:  # type: ignore[attr-defined]
+            threading._shutdown()  # type: ignore[attr-defined]
         atexit._run_exitfuncs()
     except BaseException as error:
         _report(error)

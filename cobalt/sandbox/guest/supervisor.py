@@ -7,7 +7,6 @@ It holds no inputs, outputs or expectations: a test inherits its memory, and cou
 
 import contextlib
 import gc
-import json
 import marshal
 import mmap
 import os
@@ -18,7 +17,7 @@ import time
 from types import CodeType
 from typing import Any, NamedTuple
 
-from cobalt.sandbox.guest import box, child, kernel
+from cobalt.sandbox.guest import box, child, kernel, wire
 
 _FIRST_TICK_S, _TICK_S, _CROWD_TICK_S = 0.01, 0.1, 0.01
 _PATIENCE = 10  # however busy the host: no test takes longer than this many times its wall limit
@@ -28,20 +27,21 @@ _PAGE = os.sysconf("SC_PAGE_SIZE")
 
 
 class Supervisor:
-    """Serves the runs of one program (`order`: name, fn, limits) until the host says end."""
+    """Serves the runs of one program until the host says end. `fn`: the function that tests call, or None."""
 
-    def __init__(self, control: socket.socket, level: Any, order: dict[str, Any]) -> None:
+    def __init__(
+        self, control: socket.socket, level: Any, limits: wire.GuestLimits, fn: str | None
+    ) -> None:
         self._control = control
         self._level = level
         self._own_pids: bool = level.own_pids
-        self._name: str = order["name"]
-        self._fn: str | None = order["fn"]
-        self._limits: dict[str, Any] = order["limits"]
+        self._fn = fn
+        self._limits = limits
         # Processes are counted within the worker's user namespace: zygote and supervisor are two of them.
-        processes = self._limits["processes"] + 2 if level.own_pids else None
-        self._plan = child.plan_limits(self._limits, processes=processes)
+        processes = limits.processes + 2 if level.own_pids else None
+        self._plan = child.plan_limits(limits, processes=processes)
         self._plans: dict[tuple[int, int], child.Plan] = {}  # by CPU seconds and bytes of output
-        self._folders = box.folder_options(self._limits["tmp_bytes"])
+        self._folders = box.folder_options(limits.tmp_bytes)
         self._ready = mmap.mmap(-1, _PAGE)  # shared with the child until the program starts
         self._poller = select.poll()
         self._poller.register(control.fileno(), 0)
@@ -61,65 +61,65 @@ class Supervisor:
             kernel.prctl(kernel.PR_SET_CHILD_SUBREAPER, 1)
         self._source = _read_all(source_fd)
         os.close(source_fd)
-        self._send({"op": "compiled", **self._compile(stderr_fd, code_fd)})
+        self._control.send(wire.COMPILED + self._compile(stderr_fd, code_fd))
         os.close(stderr_fd)
         os.close(code_fd)
-        child.remember_source(self._name, self._source)
-        child.import_packages(self._source, self._level.packages)
-        self._main = child.prepare(self._name, self._fn, exit_and_quit=self._limits["exit_and_quit"])
+        child.remember_source(self._source)
+        child.import_packages(self._source, self._level.imports)
+        self._renewals = child.renewals(self._source)
+        self._main = child.prepare(self._fn, exit_and_quit=self._limits.exit_and_quit)
         gc.freeze()
         while True:
-            data, descriptors, _, _ = socket.recv_fds(self._control, 1 << 16, 4)
-            order = json.loads(data) if data else {"op": "end"}
-            if order["op"] != "run":
+            what, order, descriptors = wire.receive(self._control)
+            if what != wire.RUN:
                 return
-            self._send({"op": "done", **self._run(order, descriptors)})
+            self._control.send(wire.DONE + self._run(order, descriptors))
 
-    def _send(self, message: dict[str, Any]) -> None:
-        self._control.send(json.dumps(message).encode())
-
-    def _compile(self, stderr_fd: int, code_fd: int) -> dict[str, Any]:
+    def _compile(self, stderr_fd: int, code_fd: int) -> bytes:
         """Compile in a child: a hostile source may exhaust time, memory or the compiler's own stack."""
 
         def work() -> None:
             os.dup2(stderr_fd, 2)
-            child.set_limits(child.add_limits(self._plan, cpu_s=self._limits["cpu_s"], file_bytes=1 << 28))
+            child.set_limits(child.add_limits(self._plan, cpu_s=self._limits.cpu_s, file_bytes=1 << 28))
             self._ready[0] = 1
-            child.compile_to(code_fd, self._source, self._name)
+            child.compile_to(code_fd, self._source)
 
         limits = self._limits
-        fact = self._watch(work, cpu_s=limits["cpu_s"], wall_s=limits["wall_s"])
+        status, facts = self._watch(work, limits.cpu_s, limits.wall_s)
         with contextlib.suppress(ValueError, EOFError, TypeError, MemoryError, RecursionError):
-            loaded = marshal.loads(_read_all(code_fd)) if fact["returncode"] == 0 else None
+            loaded = marshal.loads(_read_all(code_fd)) if status == 0 else None
             self._code = loaded if isinstance(loaded, CodeType) else None
-        return fact
+        return facts
 
-    def _run(self, order: dict[str, Any], descriptors: list[int]) -> dict[str, Any]:
+    def _run(self, order: bytes, descriptors: tuple[int, ...]) -> bytes:
         parent = os.getpid()
-        key = int(order["cpu_s"]), order["output_bytes"]
+        cpu_s, wall_s, output_bytes = wire.ORDER.unpack(order)
+        key = int(cpu_s), output_bytes
         plan = self._plans.get(key)
         if plan is None:
-            plan = self._plans[key] = child.add_limits(self._plan, cpu_s=key[0], file_bytes=key[1])
+            plan = self._plans[key] = child.add_limits(self._plan, cpu_s=cpu_s, file_bytes=output_bytes)
 
         def work() -> None:
             child.isolate(self._level, plan, self._folders, descriptors, parent)
             self._ready[0] = 1
             self._ready.close()
-            child.run(self._main, self._code, self._source, self._name, self._fn)
+            for renew in self._renewals:
+                renew()
+            child.run(self._main, self._code, self._source, self._fn)
 
-        fact = self._watch(work, cpu_s=order["cpu_s"], wall_s=order["wall_s"])
+        facts = self._watch(work, cpu_s, wall_s)[1]
         for fd in descriptors:
             os.close(fd)
-        return fact
+        return facts
 
-    def _watch(self, work: Any, *, cpu_s: float, wall_s: float) -> dict[str, Any]:
-        """Run `work` in a child to its end or a limit. Returns facts; `why` names the limit that struck."""
+    def _watch(self, work: Any, cpu_s: float, wall_s: float) -> tuple[int, bytes]:
+        """Run `work` in a child to its end or a limit. Returns its exit status and `wire.FACTS`."""
         self._ready[0] = 0
         if self._last_pid >= 0:
             # Every test gets the same process id: the next one must not tell what the last one started.
             os.pwrite(self._last_pid, b"1", 0)
         start = time.monotonic()
-        pid = os.fork()
+        pid = kernel.fork()
         if pid == 0:
             try:
                 work()
@@ -145,9 +145,9 @@ class Supervisor:
                 why = "cpu"
             elif wall >= wall_s and (wall - _queued_s(use.pids) >= wall_s or wall >= _PATIENCE * wall_s):
                 why = "wall"
-            elif use.memory_bytes > self._limits["memory_bytes"]:
+            elif use.memory_bytes > self._limits.memory_bytes:
                 why = "memory"
-            elif use.threads > self._limits["processes"]:
+            elif use.threads > self._limits.processes:
                 why = "processes"
             tick = _CROWD_TICK_S if len(use.pids) > 1 else min(_TICK_S, 2 * tick)
             left = min(cpu_s - use.cpu_s, abs(wall_s - wall))
@@ -160,14 +160,10 @@ class Supervisor:
         status, usage = os.wait4(pid, 0)[1:]
         wall = time.monotonic() - start
         cpu = usage.ru_utime + usage.ru_stime + self._kill_rest()
-        return {
-            "returncode": os.waitstatus_to_exitcode(status),
-            "why": why or ("cpu" if cpu >= cpu_s else ""),
-            "ready": self._ready[0] == 1,
-            "cpu_s": cpu,
-            "wall_s": wall,
-            "peak_bytes": usage.ru_maxrss * 1024,
-        }
+        why = why or ("cpu" if cpu >= cpu_s else "")
+        code = os.waitstatus_to_exitcode(status)
+        place, peak = wire.WHY.index(why), usage.ru_maxrss * 1024
+        return code, wire.FACTS.pack(code, place, self._ready[0], cpu, wall, peak)
 
     def _kill_rest(self) -> float:
         """End whatever a test left behind; returns the CPU seconds that it had used."""

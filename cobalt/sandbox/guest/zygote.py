@@ -1,12 +1,4 @@
-"""The warm process of a worker: it enters the sandbox once and forks a supervisor for each program.
-
-Messages are JSON on a SEQPACKET socket, with descriptors attached:
-
-    host -> zygote      {"op": "program", ...} [source, compiler errors, code]
-    host -> supervisor  {"op": "run", ...} [stdin, stdout, stderr], any number of times, then {"op": "end"}
-    supervisor -> host  {"op": "compiled", ...}, then one {"op": "done", ...} for each run
-    zygote -> host      {"op": "ready", ...} once; {"op": "idle"} after each program, {"op": "failed", ...}
-"""
+"""The warm process of a worker: it enters the sandbox once and forks a supervisor for each program."""
 
 import contextlib
 import gc
@@ -21,13 +13,11 @@ from importlib.machinery import ModuleSpec
 from importlib.util import spec_from_file_location
 from typing import Any
 
-from cobalt.sandbox.guest import box, kernel, landlock, seccomp, supervisor
+from cobalt.sandbox.guest import box, child, kernel, landlock, seccomp, supervisor, wire
 
 # What judged programs import most; forks share them. (Each costs memory and page tables in every test.)
 _USUAL = """bisect collections copy functools heapq io itertools linecache math operator random re string
 threading time traceback types typing _sitebuiltins"""
-
-MESSAGE_BYTES = 1 << 16
 
 
 class Level:
@@ -36,6 +26,7 @@ class Level:
     def __init__(self, name: str, packages: list[str]) -> None:
         self.name = name
         self.packages = packages  # folders, as the host has them
+        self.imports = child.imports_of(packages)
         self.own_pids = name == "namespaces"
         self.rules_fd = landlock.ruleset(box.readable_paths() + packages) if name == "landlock" else -1
         self.pid_namespace = -1  # set inside
@@ -64,7 +55,7 @@ def main(control_fd: int, parent_fd: int, level_name: str, packages: str) -> Non
         level = Level(level_name, json.loads(packages))
         facts = _enter(level, control_fd, parent_fd)
     except BaseException as error:
-        control.send(json.dumps({"op": "failed", "why": str(error) or type(error).__name__}).encode())
+        control.send(wire.FAILED + (str(error) or type(error).__name__).encode("utf-8", "replace"))
         sys.exit(1)
     # No collection between a fork and the program's first line: it would touch, and so copy, every page.
     for name in [each for each in sys.modules if each.partition(".")[0] == "cobalt"]:
@@ -72,7 +63,7 @@ def main(control_fd: int, parent_fd: int, level_name: str, packages: str) -> Non
     gc.collect()
     gc.disable()
     gc.freeze()
-    control.send(json.dumps({"op": "ready", **facts}).encode())
+    control.send(wire.READY + json.dumps(facts).encode())
     _serve(control, level, parent_fd)
 
 
@@ -109,53 +100,52 @@ def _serve(control: socket.socket, level: Level, parent_fd: int) -> None:
         events = dict(idle.poll())
         if parent_fd in events:
             return
-        data, descriptors, _, _ = socket.recv_fds(control, MESSAGE_BYTES, 4)
-        if not data:
+        what, order, descriptors = wire.receive(control)
+        if not what:
             return
-        order = json.loads(data)
-        if order["op"] != "program":
+        if what != wire.PROGRAM:
             for fd in descriptors:
                 os.close(fd)
             continue  # meant for a supervisor that has died; the host has been told
-        child = _fork_supervisor(control, level, order, descriptors, parent_fd)
+        pid = _fork_supervisor(control, level, order, descriptors, parent_fd)
         for fd in descriptors:
             os.close(fd)
-        status = _wait(child, control, parent_fd)
+        status = _wait(pid, control, parent_fd)
         if status is None:
             return
-        answer = {"op": "idle"} if status == 0 else {"op": "failed", "why": f"supervisor ended with {status}"}
-        control.send(json.dumps(answer).encode())
+        control.send(wire.FAILED + b"supervisor ended with %d" % status if status else wire.IDLE)
 
 
 def _fork_supervisor(
-    control: socket.socket, level: Level, order: dict[str, Any], descriptors: list[int], parent_fd: int
+    control: socket.socket, level: Level, order: bytes, descriptors: tuple[int, ...], parent_fd: int
 ) -> int:
     if level.own_pids:
         kernel.unshare(kernel.CLONE_NEWPID)
     parent = os.getpid()
-    child = os.fork()
-    if child == 0:
+    pid = kernel.fork()
+    if pid == 0:
         code = 70
         try:
             if not level.own_pids:
                 kernel.die_with_parent(parent)
             os.setsid()
             os.close(parent_fd)
-            supervisor.Supervisor(control, level, order).serve(*descriptors)
+            limits, fn = wire.unpack_program(order)
+            supervisor.Supervisor(control, level, limits, fn).serve(*descriptors)
             code = 0
         except BaseException:
             why = traceback.format_exc()[-4000:]
-            control.send(json.dumps({"op": "failed", "why": why}).encode())
+            control.send(wire.FAILED + why.encode("utf-8", "replace"))
         finally:
             os._exit(code)
     if level.own_pids:
         kernel.setns(level.pid_namespace, kernel.CLONE_NEWPID)
-    return child
+    return pid
 
 
-def _wait(child: int, control: socket.socket, parent_fd: int) -> int | None:
+def _wait(pid: int, control: socket.socket, parent_fd: int) -> int | None:
     """Exit code of the supervisor; None if the host went away first."""
-    gone = os.pidfd_open(child)
+    gone = os.pidfd_open(pid)
     poller = select.poll()
     poller.register(gone, select.POLLIN)
     poller.register(parent_fd, select.POLLIN)
@@ -163,7 +153,7 @@ def _wait(child: int, control: socket.socket, parent_fd: int) -> int | None:
     events = dict(poller.poll())
     os.close(gone)
     if gone not in events:
-        os.kill(child, signal.SIGKILL)
-        os.waitpid(child, 0)
+        os.kill(pid, signal.SIGKILL)
+        os.waitpid(pid, 0)
         return None
-    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])

@@ -1,0 +1,60 @@
+"""Messages between host and worker on a SEQPACKET socket: a byte that says what it is, then its content.
+
+    host -> zygote      PROGRAM, `pack_program`                   [source, compiler errors, code]
+    host -> supervisor  RUN, `ORDER`                              [stdin, stdout, stderr]; then END
+    supervisor -> host  COMPILED, `FACTS`; for each run DONE, `FACTS`
+    zygote -> host      READY, JSON, once; IDLE after each program; FAILED, a text
+
+Layouts are fixed because the worker's processes fork all the time: after a fork every object that Python
+touches costs a page fault, and the machinery of JSON touches a hundred pages.
+"""
+
+import socket
+import struct
+from typing import NamedTuple
+
+PROGRAM, RUN, END = b"P", b"R", b"E"
+READY, COMPILED, DONE, IDLE, FAILED = b"r", b"c", b"d", b"i", b"f"
+
+MESSAGE_BYTES = 1 << 16
+DESCRIPTORS = 3  # with every PROGRAM and RUN
+
+ORDER = struct.Struct("<ddQ")  # of a run: CPU seconds, wall seconds, bytes of output
+FACTS = struct.Struct("<iBBddQ")  # exit status, place in WHY, whether isolated, CPU and wall s, peak bytes
+WHY = ("", "cpu", "wall", "memory", "processes")  # the limit that was struck
+
+_LIMITS = struct.Struct("<ddQQQQ?")
+_FDS = struct.Struct(f"={DESCRIPTORS}i")
+_ROOM = socket.CMSG_SPACE(_FDS.size)
+
+
+class GuestLimits(NamedTuple):
+    """Limits of every test of a program, as `cobalt.sandbox.policy.Limits` means them."""
+
+    cpu_s: float
+    wall_s: float
+    memory_bytes: int
+    tmp_bytes: int
+    processes: int
+    files: int
+    exit_and_quit: bool
+
+
+def pack_program(limits: GuestLimits, fn_name: str | None) -> bytes:
+    """Content of PROGRAM. `fn_name`: the function that tests call; None: tests run the program."""
+    name = "" if fn_name is None else "=" + fn_name
+    return _LIMITS.pack(*limits) + name.encode("utf-8", "surrogatepass")
+
+
+def unpack_program(content: bytes) -> tuple[GuestLimits, str | None]:
+    """Inverse of `pack_program`."""
+    name = content[_LIMITS.size :]
+    limits = GuestLimits._make(_LIMITS.unpack_from(content))
+    return limits, name[1:].decode("utf-8", "surrogatepass") if name else None
+
+
+def receive(control: socket.socket) -> tuple[bytes, bytes, tuple[int, ...]]:
+    """The next message: what it is (empty: the other side is gone), its content, its descriptors."""
+    data, attached, _, _ = control.recvmsg(MESSAGE_BYTES, _ROOM)
+    descriptors = _FDS.unpack(attached[0][2]) if attached else ()
+    return data[:1], data[1:], descriptors
