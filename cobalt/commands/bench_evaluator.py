@@ -149,7 +149,7 @@ def _open(stack: contextlib.ExitStack, levels: list[str], workers: int, programs
     few = max(1, programs // 4)
     ways = [
         way("plain", bench_ways.plain(), few),
-        way("fork (floor)", bench_ways.fork(), programs),
+        way("bare os.fork", bench_ways.fork(), programs),
     ]
     if find_spec("verl"):
         ways.append(way("verl prime_code", bench_ways.prime_code(), few))

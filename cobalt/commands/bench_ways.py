@@ -19,12 +19,12 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
-from cobalt.commands import fork_floor
+from cobalt.commands import bare_fork
 from cobalt.evaluator import LocalEvaluator
 
 TESTS = 20
 BATCH = 16  # programs in a request to the service
-PROGRAM = fork_floor.PROGRAM
+PROGRAM = bare_fork.PROGRAM
 TRIVIAL = {"inputs": [f"{i} 1" for i in range(TESTS)], "outputs": [str(i + 1) for i in range(TESTS)]}
 
 Run = Callable[[int, int], list[float]]
@@ -54,9 +54,9 @@ def plain() -> Iterator[Run]:
 
 @contextlib.contextmanager
 def fork() -> Iterator[Run]:
-    """The floor: a warm interpreter that forks for each test, without isolation, limits or time-outs."""
+    """A warm interpreter that forks for each test, without isolation, limits or time-outs."""
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-    command = [sys.executable, "-I", "-S", str(Path(fork_floor.__file__)), str(theirs.fileno())]
+    command = [sys.executable, "-I", "-S", str(Path(bare_fork.__file__)), str(theirs.fileno())]
     with ours, subprocess.Popen(command, pass_fds=(theirs.fileno(),)):
         theirs.close()
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import json
+import re
 import signal
 import threading
 import time
@@ -29,6 +30,15 @@ if TYPE_CHECKING:
     from cobalt.progress import Progress
 
 _TAIL_LINES = 30
+_STARTS = 3  # of a training that loses its port before the first step
+
+
+class PortTaken(InfraError):
+    """verl chooses a free port and listens there seconds later; any process may have taken it meanwhile."""
+
+    def __init__(self, message: str, port: str) -> None:
+        super().__init__(message)
+        self.port = port
 
 
 def train(
@@ -88,10 +98,18 @@ def train(
         overrides,
     )
     check_inputs(config)
-    with output_lock(target), private_folder() as folder:
-        launch = folder if dry_run else outcome.new_launch(target)
-        watch = Watch(launch / METRICS, folder / entry.PLAN, target, config, progress, label, say)
-        return _run(config, target, launch, folder, watch, stop, dry_run, started)
+    with output_lock(target):
+        for left in reversed(range(_STARTS)):
+            with private_folder() as folder:
+                launch = folder if dry_run else outcome.new_launch(target)
+                watch = Watch(launch / METRICS, folder / entry.PLAN, target, config, progress, label, say)
+                try:
+                    return _run(config, target, launch, folder, watch, stop, dry_run, started)
+                except PortTaken as error:
+                    if not left or watch.first_step_s is not None:
+                        raise
+                    say(f"another process took the port that verl had chosen ({error.port}): starting again")
+    raise AssertionError("the last start returns or raises")
 
 
 def _run(
@@ -185,7 +203,9 @@ def _failure(status: int, failure: Path, log: Path) -> Exception:
         said = json.loads(failure.read_text())
         if said["kind"] == "input":
             return InputError(said["message"])
-        return InfraError(f"the training failed: {said['message']}\nThe log ({log}) ends:\n{_tail(log)}")
+        text = f"the training failed: {said['message']}\nThe log ({log}) ends:\n{_tail(log)}"
+        taken = re.search(r"DistNetworkError: .*port: (\d+).*EADDRINUSE", said["message"])
+        return PortTaken(text, taken[1]) if taken else InfraError(text)
     how = f"was ended by signal {-status}" if status < 0 else f"ended with status {status}"
     return InfraError(f"the training process {how}. The log ({log}) ends:\n{_tail(log)}")
 

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import json
+import re
 from functools import cache
+from pathlib import Path
 
 import pandas as pd
 import pytest
 from omegaconf import OmegaConf
 
-from cobalt.errors import InputError
+from cobalt.errors import InfraError, InputError
+from cobalt.training import entry, launch, outcome, process
 from cobalt.training.data import DataCheck, check_file, fit_prompts
 from cobalt.training.launch import train
 from cobalt.training.plan import make_plan
@@ -162,3 +165,36 @@ def test_passes_over_log_probabilities_are_equal(number, bound, expected):
     from cobalt.training.prepare import _divisor
 
     assert _divisor(number, bound) == expected
+
+
+@pytest.mark.parametrize(
+    ("fault", "starts"),
+    [
+        (
+            "RayTaskError(DistNetworkError): ...\ntorch.distributed.DistNetworkError: The server socket has "
+            "failed to listen on any local network address. port: 36947, useIpv6: false, code: -98, name: "
+            "EADDRINUSE, message: address already in use",
+            3,
+        ),
+        ("RuntimeError: not enough memory", 1),
+    ],
+)
+def test_a_training_whose_port_was_taken_is_started_again(tmp_path, monkeypatch, fault, starts):
+    """The process of the training is replaced by one that fails as verl does when it loses the race."""
+    folders, said = [], []
+
+    def failing(arguments, env, log, tick):
+        folders.append(Path(env[process.MARK]))
+        (folders[-1] / entry.FAILURE).write_text(json.dumps({"kind": "fault", "message": fault}))
+        return 1
+
+    monkeypatch.setattr(launch, "run_entry", failing)
+    files = {
+        f"{name}_file": write(tmp_path / f"{split}.parquet", [row(extra_info={"split": split, "index": 0})])
+        for name, split in (("train", "train"), ("val", "test"))
+    }
+    with pytest.raises(InfraError, match=re.escape(fault.splitlines()[-1])):
+        train(**files, model="models/tiny-reference", output=tmp_path / "out", say=said.append)
+    assert len(folders) == len(set(folders)) == starts  # each with a folder of its own
+    assert len(outcome.launch_folders(tmp_path / "out")) == starts
+    assert sum("36947" in line and "starting again" in line for line in said) == starts - 1

@@ -1,4 +1,4 @@
-"""The least that a fresh process per test can cost: `python fork_floor.py FD` serves runs on a socket.
+"""A fresh process per test by `os.fork` and nothing else: `python bare_fork.py FD` serves runs on a socket.
 
 A warm interpreter forks for each test and runs a fixed program in it. Nothing is isolated, limited or timed.
 What `cobalt bench evaluator` compares with; of no other use.
