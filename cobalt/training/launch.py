@@ -99,17 +99,18 @@ def train(
     )
     check_inputs(config)
     with output_lock(target):
-        for left in reversed(range(_STARTS)):
+        starts = 0
+        while True:
+            starts += 1
             with private_folder() as folder:
                 launch = folder if dry_run else outcome.new_launch(target)
                 watch = Watch(launch / METRICS, folder / entry.PLAN, target, config, progress, label, say)
                 try:
                     return _run(config, target, launch, folder, watch, stop, dry_run, started)
                 except PortTaken as error:
-                    if not left or watch.first_step_s is not None:
+                    if starts == _STARTS or watch.first_step_s is not None:
                         raise
                     say(f"another process took the port that verl had chosen ({error.port}): starting again")
-    raise AssertionError("the last start returns or raises")
 
 
 def _run(

@@ -4,20 +4,15 @@
 import pytest
 
 from cobalt.evaluator import LocalEvaluator
+from cobalt.sandbox.guest import wire
 from cobalt.sandbox.policy import ENVIRONMENT
 
 SECRET = "the-expected-answer-7319"
 
 
 @pytest.fixture(scope="module", params=["namespaces", "landlock"])
-def judge(request):
-    from cobalt.errors import InfraError
-
-    try:
-        evaluator = LocalEvaluator(1, isolation=request.param)
-    except InfraError as error:
-        pytest.skip(str(error))
-    with evaluator:
+def judge(request, usable):
+    with LocalEvaluator(1, isolation=usable(request.param)) as evaluator:
 
         def run(code, inputs=("",), outputs=(SECRET,), fn_name=None):
             tests = {"inputs": list(inputs), "outputs": list(outputs), "fn_name": fn_name}
@@ -69,9 +64,10 @@ for fd in range(3, 1000):
 
 @pytest.mark.parametrize("fd", [0, 1, 2, 3, 4, 5, 6, 7])
 def test_a_forged_answer_of_the_harness_is_not_believed(judge, fd):
+    done = wire.DONE + wire.FACTS.pack(0, wire.WHY.index(""), 1, 0.01, 0.01, 1 << 20)
     code = f"""
-import os, struct
-for data in (b"d" + struct.pack("<iBBddQ", 0, 0, 1, 0.01, 0.01, 1 << 20), b'{{"passing": [true]}}'):
+import os
+for data in ({done!r}, b'{{"passing": [true]}}'):
     try:
         os.write({fd}, data)
     except OSError:

@@ -14,7 +14,7 @@ import pytest
 
 from cobalt.errors import BadRequest, InfraError, InputError
 from cobalt.evaluator import LocalEvaluator
-from cobalt.sandbox.levels import resolve, try_limits
+from cobalt.sandbox.levels import try_limits
 from cobalt.sandbox.policy import Limits
 
 ECHO = "print(input())"
@@ -62,11 +62,8 @@ def wait_gone(pids: set[int], seconds: float = 10) -> set[int]:
 
 
 @pytest.fixture(params=["namespaces", "landlock"])
-def level(request):
-    try:
-        return resolve(request.param)
-    except InfraError as error:
-        pytest.skip(str(error))
+def level(request, usable):
+    return usable(request.param)
 
 
 def test_a_dead_worker_is_replaced_and_its_test_run_again(level):

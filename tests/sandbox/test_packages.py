@@ -2,8 +2,6 @@
 
 import pytest
 
-from cobalt.errors import InfraError
-from cobalt.sandbox.levels import resolve
 from cobalt.sandbox.policy import Limits, package_paths
 from cobalt.sandbox.worker import Worker
 
@@ -50,17 +48,14 @@ def test_a_program_of_the_same_name_as_a_package_is_no_package(box):
     assert box.output("def numpy(x): return x\nprint(numpy(3))") == "3"
 
 
-def test_a_project_in_the_temporary_folder_is_seen_too(tmp_path):
+def test_a_project_in_the_temporary_folder_is_seen_too(tmp_path, usable):
     """The sandbox builds its root on top of /tmp: what lies there must be found all the same."""
-    try:
-        resolve("namespaces")
-    except InfraError as error:
-        pytest.skip(str(error))
+    level = usable("namespaces")
     package = tmp_path / "shown"
     package.mkdir()
     (package / "__init__.py").write_text("value = 7\n")
     assert str(tmp_path).startswith("/tmp")
-    worker = Worker("namespaces", packages=[str(package)])
+    worker = Worker(level, packages=[str(package)])
     try:
         with worker.program(b"import shown\nprint(shown.value)", Limits()) as program:
             assert program.run(b"").stdout == b"7\n"
