@@ -348,7 +348,7 @@ addEventListener("keydown", event => {
     if (typing) event.target.blur();
     else if ($("help").open) $("help").close();
     else if (document.body.classList.contains("reading") && narrow.matches) remember();
-    else location.hash = "#";
+    else { history.pushState(null, "", "#"); route(); }  // at once, as in go()
     return;
   }
   if (typing) return;
