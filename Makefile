@@ -51,8 +51,9 @@ test-quick: setup ## pure logic only (under a minute)
 test-full: test ## everything: then soaks, many kills and long checks too (an hour at most)
 	@$(PRIVATE) $(PY) -m pytest $(SIDE_BY_SIDE) -m full
 
-lint: setup ## ruff, mypy --strict, and the order of imports
+lint: setup ## ruff (rules and format), mypy --strict, and the order of imports
 	@$(PY) -m ruff check .
+	@$(PY) -m ruff format --check --quiet .
 	@$(PY) -m mypy
 	@$(PRIVATE) $(PY) -m pytest -q tests/unit/test_layers.py
 

@@ -44,7 +44,7 @@ class Settings(BaseModel):
 
     replicas: int = Field(default=0, ge=0, description="0: one on each node")
     cpus_per_replica: float = Field(default=1.0, gt=0, description="CPUs that Ray reserves for a replica")
-    resource: str = Field(default="", description="Ray resource of the nodes to run on; \"\": any node")
+    resource: str = Field(default="", description='Ray resource of the nodes to run on; "": any node')
     workers: int = Field(default=0, ge=0, description="programs run at once by a replica; 0: see above")
     min_replicas: int = Field(default=0, ge=0, description="with max_replicas: scale from so many")
     max_replicas: int = Field(default=0, ge=0, description="scale with the load up to so many; 0: do not")

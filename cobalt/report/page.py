@@ -1,5 +1,4 @@
-"""`report.html`: one static page without any outside reference, made from `results.json` and training curves.
-"""
+"""`report.html`: one static page without outside references, made from `results.json` and training curves."""
 
 from __future__ import annotations
 

@@ -73,8 +73,7 @@ def statistics(found: Evaluations, slots: Sequence[str], *, seed: int) -> dict[s
 
 
 def _control(arm: Arm, reference: Arm, cobalt: Arm, seed: int) -> dict[str, Any]:
-    """Pass@1 by turn, last-turn difference to the reference, what Cobalt has more, gain since its own turn 1.
-    """
+    """Pass@1 by turn, last turn minus the reference's, what Cobalt has more, gain since its own turn 1."""
     return arm.pass_at_1() | {
         "minus_reference": arm_gain(arm, reference, seed=seed),
         "cobalt_minus": arm_gain(cobalt, arm, seed=seed),

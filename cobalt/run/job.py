@@ -206,12 +206,9 @@ class Job:
         return MultiTurnSettings(**self._sampling(), turns=collect.turns, enable_thinking=model.thinking)
 
     def evaluation(self, samples: int | None = None, turns: int | None = None) -> MultiTurnSettings:
-        """Sampling on tasks to evaluate on, the same for every model and control; None: as `evaluate` says.
-        """
+        """Sampling on tasks to evaluate on, one for every model and control; None: as `evaluate` says."""
         given = self.config.evaluate
-        return replace(
-            self.repair(), n=samples or given.samples, turns=turns or given.turns, first_turn=True
-        )
+        return replace(self.repair(), n=samples or given.samples, turns=turns or given.turns, first_turn=True)
 
     def _sampling(self) -> dict[str, Any]:
         return {**plain(self.config.sampling), "seed": self.seed, "prompts": self.prompts}

@@ -115,8 +115,7 @@ def _pages(job: Job) -> None:
 def _addresses(job: Job) -> dict[str, str]:
     """The reports beside the first, by what they are about."""
     made = {
-        each.name.replace("_", " "): f"report_{each.name}/index.html"
-        for each in job.config.evaluate.sets[1:]
+        each.name.replace("_", " "): f"report_{each.name}/index.html" for each in job.config.evaluate.sets[1:]
     }
     return made | ({"perturbed tests": "report_perturbed/index.html"} if job.config.perturb else {})
 

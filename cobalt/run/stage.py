@@ -69,8 +69,7 @@ class Records:
         self._hashes: dict[tuple[str, int, int], str] = {}
 
     def read(self, name: str) -> dict[str, Any] | None:
-        """The record of a stage, None if it never ran. A damaged record counts as none: the stage runs again.
-        """
+        """The record of a stage, None if it never ran. A damaged one counts as none: the stage runs again."""
         try:
             record = json.loads(self._path(name).read_text(encoding="utf-8"))
         except (FileNotFoundError, ValueError):

@@ -1,4 +1,3 @@
-
 """The host's side: dead workers, a killed host, closing, threads, load."""
 
 import os

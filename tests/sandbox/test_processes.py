@@ -1,4 +1,3 @@
-
 """Processes, signals, and whoever is above the program."""
 
 import os

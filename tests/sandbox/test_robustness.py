@@ -1,4 +1,3 @@
-
 """Odd sources, odd inputs, odd outputs: each gets a verdict."""
 
 import pytest

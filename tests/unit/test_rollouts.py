@@ -430,6 +430,7 @@ async def stopped_after(tmp_path, calls, settings, rows, **kw):
         works.append(self)
 
     module._Work.__init__ = seen
+
     async def interrupt():
         while len(engine.requests) < calls:
             await asyncio.sleep(0.002)

@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+import threading
 import time
 
 import pytest
@@ -162,15 +163,17 @@ async def test_concurrent_writes_are_committed_in_groups(tmp_path, monkeypatch):
 
 
 async def test_the_loop_runs_on_while_the_disk_is_slow(tmp_path, monkeypatch):
-    monkeypatch.setattr(os, "fsync", lambda descriptor: time.sleep(0.3))
+    ready = threading.Event()
+    answered = []
+    monkeypatch.setattr(os, "fsync", lambda descriptor: answered.append(ready.wait(10)))
     writer = JsonlWriter(tmp_path / "x.jsonl")
     pending = asyncio.ensure_future(writer.write({"id": 1}))
-    await asyncio.sleep(0)
-    started = time.monotonic()
     for _ in range(10):
         await asyncio.sleep(0.001)
-    assert time.monotonic() - started < 0.25 and not pending.done()
+    assert not pending.done() and answered == []
+    ready.set()
     await pending
+    assert answered[0]
     await writer.aclose()
 
 

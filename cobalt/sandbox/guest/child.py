@@ -137,9 +137,7 @@ Imports = list[tuple[str, re.Pattern[bytes]]]
 def imports_of(packages: list[str]) -> Imports:
     """Names of the packages in these folders, each with what its import looks like."""
     names = [name for name in map(os.path.basename, packages) if name.isidentifier()]
-    return [
-        (name, re.compile(rb"(?m)^\s*(import|from)\s[^#\n]*\b%s\b" % name.encode())) for name in names
-    ]
+    return [(name, re.compile(rb"(?m)^\s*(import|from)\s[^#\n]*\b%s\b" % name.encode())) for name in names]
 
 
 def import_packages(source: bytes, imports: Imports) -> None:

@@ -29,9 +29,7 @@ _PAGE = os.sysconf("SC_PAGE_SIZE")
 class Supervisor:
     """Serves the runs of one program until the host says end. `fn`: the function that tests call, or None."""
 
-    def __init__(
-        self, control: socket.socket, level: Any, limits: wire.GuestLimits, fn: str | None
-    ) -> None:
+    def __init__(self, control: socket.socket, level: Any, limits: wire.GuestLimits, fn: str | None) -> None:
         self._control = control
         self._level = level
         self._own_pids: bool = level.own_pids
