@@ -21,6 +21,7 @@ from typing import Any
 
 from cobalt.commands import bare_fork
 from cobalt.evaluator import LocalEvaluator
+from cobalt.slow_start import allow_slow_start
 
 TESTS = 20
 BATCH = 16  # programs in a request to the service
@@ -168,6 +169,7 @@ def serve_application(workers: int) -> Iterator[tuple[Callable[[Any], Any], Call
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
     with tempfile.TemporaryDirectory(prefix="cb", dir="/tmp") as folder:  # socket paths must be short
+        allow_slow_start()
         ray.init(
             num_cpus=max(2, workers), include_dashboard=False, _temp_dir=folder, log_to_driver=False,
             logging_level="error",

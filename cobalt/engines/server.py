@@ -26,6 +26,7 @@ from cobalt.engines.base import CONTEXT_OVERFLOW, STOP
 from cobalt.engines.seeds import derive
 from cobalt.engines.vllm_client import DEPLOYMENT
 from cobalt.errors import InputError
+from cobalt.slow_start import allow_slow_start
 
 _AFFINITY = "ray.serve.experimental.consistent_hash_router.ConsistentHashRouter"
 
@@ -247,6 +248,7 @@ def app(args: Settings) -> Application:
         raise InputError(
             "vllm is not installed here: pip install -r requirements-gpu.txt in its own environment"
         )
+    allow_slow_start()  # `serve run` builds the application, then starts Ray
     if Path(args.model).is_dir():
         args = args.model_copy(
             update={

@@ -29,6 +29,7 @@ from cobalt.evaluator.request import DEPLOYMENT, TOKEN_VARIABLE, canary, parse_r
 from cobalt.evaluator.rule import Rule
 from cobalt.records import ExecutionResult
 from cobalt.sandbox.policy import Limits
+from cobalt.slow_start import allow_slow_start
 
 _LARGE_BYTES = 1 << 20  # from here on a body is parsed off the event loop
 
@@ -206,6 +207,7 @@ def app(args: Settings) -> Application:
 
     If COBALT_EVALUATOR_TOKEN is set here, HTTP requests must bear it.
     """
+    allow_slow_start()  # `serve run` builds the application, then starts Ray
     options: dict[str, Any] = {"num_replicas": args.replicas}
     if args.max_replicas:
         options = {

@@ -17,6 +17,7 @@ from cobalt.files import atomic_write
 from cobalt.run.guard import GRACE_S
 from cobalt.run.sections import Serving
 from cobalt.run.view import View
+from cobalt.slow_start import allow_slow_start
 
 _TAIL_LINES = 20
 
@@ -50,6 +51,7 @@ class Server:
         command = self._command(port)
         base = f"http://127.0.0.1:{port}"
         url = base if self.settings.command else base + ROUTE
+        allow_slow_start()
         self.folder.mkdir(parents=True, exist_ok=True)
         with self.log.open("ab") as log:
             self._guard = subprocess.Popen(

@@ -8,6 +8,8 @@ export PATH=$bin:$PATH PYTHONPATH=$root${PYTHONPATH:+:$PYTHONPATH}
 export RAY_USAGE_STATS_ENABLED=0 VLLM_NO_USAGE_STATS=1 HF_HUB_OFFLINE=${HF_HUB_OFFLINE:-1}
 # the published deadline for a reward request to be accepted; must be set before Serve starts
 export RAY_SERVE_QUEUE_LENGTH_RESPONSE_DEADLINE_S=${RAY_SERVE_QUEUE_LENGTH_RESPONSE_DEADLINE_S:-10.0}
+# Serve kills its HTTP process if that is not up after 5 s, and does not start: a busy machine needs longer
+export RAY_SERVE_PROXY_READY_CHECK_TIMEOUT_S=${RAY_SERVE_PROXY_READY_CHECK_TIMEOUT_S:-60}
 
 # Every process of the cluster shows this token. Machines that share the checkout share it; otherwise copy the
 # file, or name one by RAY_AUTH_TOKEN_PATH.

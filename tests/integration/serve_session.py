@@ -11,6 +11,8 @@ from typing import Any
 
 import pytest
 
+from cobalt.slow_start import allow_slow_start
+
 
 def free_port() -> int:
     with socket.socket() as free:
@@ -29,11 +31,18 @@ def end(processes: list[Any]) -> None:
             process.wait()
 
 
+def before_ray() -> None:
+    """Ray's workers run at nice 15: beside the other half of the tests they would hardly run at all."""
+    os.environ["RAY_worker_niceness"] = "0"  # noqa: SIM112 (Ray spells it so)
+    allow_slow_start()
+
+
 @contextmanager
 def ray_session() -> Iterator[Any]:
     """The `ray` module, started on two CPUs in a folder of its own."""
     ray = pytest.importorskip("ray")
     os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
+    before_ray()
     folder = tempfile.mkdtemp(prefix="r")  # socket paths must be short
     ray.init(
         num_cpus=2, include_dashboard=False, _temp_dir=folder, log_to_driver=False, logging_level="error"

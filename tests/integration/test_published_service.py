@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from serve_session import end, free_port
+from serve_session import before_ray, end, free_port
 
 sys.path.append(str(Path(__file__).parents[1] / "unit"))
 from data_rows import many_taco, read, write
@@ -35,6 +35,7 @@ def environment() -> Iterator[dict[str, str]]:
     """RAY_ADDRESS of a cluster begun by `ray start` on which `serve run` holds the evaluator."""
     folder = Path(tempfile.mkdtemp(prefix="r"))  # socket paths must be short
     port, http = free_port(), free_port()
+    before_ray()
     env = os.environ | {
         "RAY_USAGE_STATS_ENABLED": "0", "RAY_AUTH_MODE": "disabled", "PATH": f"{BIN}:{os.environ['PATH']}",
         "RAY_SERVE_QUEUE_LENGTH_RESPONSE_DEADLINE_S": "10.0",

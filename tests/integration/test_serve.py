@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import os
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
@@ -13,6 +14,7 @@ from serve_session import application, free_port, ray_session
 from cobalt.errors import BadRequest, InfraError
 from cobalt.evaluator import connect
 from cobalt.evaluator.client import HttpEvaluator
+from cobalt.slow_start import READY_S, READY_VARIABLE
 
 pytestmark = pytest.mark.slow
 
@@ -137,3 +139,15 @@ def test_an_unreachable_service_is_an_error_and_no_verdict(monkeypatch: pytest.M
         with pytest.raises(InfraError, match="failed"):
             evaluator.evaluate(ADD, TESTS)
         assert evaluator.counters["infra_errors"] == 1
+
+
+def test_serve_gets_time_to_start_before_ray_does(monkeypatch: pytest.MonkeyPatch) -> None:
+    """`serve run` builds the application first; what the environment already says is left."""
+    from cobalt.evaluator.service import Settings, app
+
+    monkeypatch.delenv(READY_VARIABLE, raising=False)
+    app(Settings())
+    assert os.environ[READY_VARIABLE] == READY_S
+    monkeypatch.setenv(READY_VARIABLE, "7")
+    app(Settings())
+    assert os.environ[READY_VARIABLE] == "7"

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from serve_session import application, free_port, ray_session
+from serve_session import application, before_ray, free_port, ray_session
 
 from cobalt.evaluator.client import HttpEvaluator, ServeEvaluator
 from cobalt.evaluator.request import TOKEN_VARIABLE
@@ -146,6 +146,7 @@ def test_a_node_that_dies_under_load_costs_no_verdict(monkeypatch: pytest.Monkey
     folder = tempfile.mkdtemp(prefix="r")
     monkeypatch.setenv("RAY_TMPDIR", folder)
     os.mkdir(f"{folder}/ray")
+    before_ray()
     cluster = Cluster(
         initialize_head=True,
         head_node_args={"num_cpus": 2, "include_dashboard": False},

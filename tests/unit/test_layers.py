@@ -13,7 +13,7 @@ ROOT = Path(__file__).parents[2]
 
 # A unit (module or package under cobalt/) may import itself and what stands before it, row by row.
 LAYERS = [
-    ["errors", "flags", "rowtypes", "records", "schema", "prompts", "text", "stats"],
+    ["errors", "flags", "rowtypes", "records", "schema", "prompts", "text", "stats", "slow_start"],
     ["files", "manifest", "store", "hub", "inputs", "rejects", "progress", "ledger", "pipeline", "sandbox"],
     ["evaluator", "engines", "tasks", "rewards", "contexts"],
     ["rollouts", "training", "analysis", "report"],
