@@ -1,12 +1,14 @@
 """One warm worker process, driven from the host: programs in, bytes and resource facts out."""
 
 import contextlib
-import fcntl
 import json
 import os
+import select
 import socket
+import struct
 import subprocess
 import sys
+import time
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
@@ -14,12 +16,14 @@ from typing import Any, Self
 
 from cobalt.sandbox.guest import wire
 from cobalt.sandbox.policy import ENVIRONMENT, Limits, package_paths
+from cobalt.sandbox.run_files import RunFiles, memory_file, sealed_file
 
 _ENTRY = str(Path(__file__).parent / "guest" / "__main__.py")
 _START_S = 60.0
 _GRACE_S = 30.0  # on top of a limit that the worker itself enforces
 _PATIENCE = 10  # as in guest/supervisor.py: how far a busy host may stretch a wall limit
-_SEALS = fcntl.F_SEAL_WRITE | fcntl.F_SEAL_GROW | fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_SEAL
+_TIMEVAL = struct.Struct("ll")
+_FIRST_LOOK_MS, _LAST_LOOK_MS = 3, 50
 
 
 class WorkerLost(Exception):
@@ -31,8 +35,11 @@ class RunFacts:
     """What one run did. Times in seconds; `peak_bytes` is resident memory of its largest process.
 
     `limit` is what the supervisor struck for: "", "cpu", "wall", "memory" or "processes"; `returncode` is
-    negative for a signal. `stdout` is cut at the run's output limit, `stderr` to its first and last 64 KiB;
-    the sizes say how much was written.
+    negative for a signal. `stdout` is cut at the program's output limit, `stderr` to its first and last 64 KiB;
+    the sizes say how much was written. Of a function task `stdout` is the answer's JSON text. `queued_s` is the
+    part of `wall_s` in which the host gave the program no CPU though it was ready to run (looked at only where
+    much of the time was spent waiting). `compile_failed`: no line of the program was run, its compilation
+    failed or met a limit.
     """
 
     returncode: int
@@ -44,6 +51,8 @@ class RunFacts:
     stderr: bytes
     stdout_size: int
     stderr_size: int
+    queued_s: float = 0.0
+    compile_failed: bool = False
 
 
 class Worker:
@@ -57,14 +66,16 @@ class Worker:
     def __init__(self, level: str, *, stack_bytes: int = 1 << 30, packages: list[str] | None = None) -> None:
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         host = os.pidfd_open(os.getpid())
+        # Streams of tests are made when the worker starts, and remember that they are pipes.
+        read, write = os.pipe2(os.O_CLOEXEC)
         command = [sys.executable, "-s", "-S", "-P", _ENTRY, str(theirs.fileno()), str(host), level]
         try:
             self._process = subprocess.Popen(
                 [*command, str(stack_bytes), json.dumps(package_paths() if packages is None else packages)],
                 env=ENVIRONMENT,
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.DEVNULL,
-                stderr=subprocess.DEVNULL,
+                stdin=read,
+                stdout=write,
+                stderr=write,
                 pass_fds=(theirs.fileno(), host),
                 start_new_session=True,
                 cwd="/",
@@ -74,11 +85,17 @@ class Worker:
             raise
         finally:
             theirs.close()
-            os.close(host)
+            for fd in (host, read, write):
+                os.close(fd)
         self._socket = ours
+        self._poller = select.poll()
+        self._poller.register(ours, select.POLLIN)
+        self._ending = False  # the last program's supervisor may still be on its way out
         self.level = level
         try:
-            self.facts: dict[str, Any] = json.loads(self._receive(wire.READY, _START_S))
+            ours.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, _TIMEVAL.pack(int(_GRACE_S), 0))
+            self._patience(_START_S)
+            self.facts: dict[str, Any] = json.loads(self._receive(wire.READY))
         except BaseException:
             self.close()
             raise
@@ -87,6 +104,13 @@ class Worker:
     def pid(self) -> int:
         """Process id of the worker's outermost process."""
         return self._process.pid
+
+    def _settle(self) -> None:
+        """Wait until the last program is gone."""
+        if self._ending:
+            self._ending = False
+            self._patience(_GRACE_S)
+            self._receive(wire.IDLE)
 
     def kill(self) -> None:
         """End the worker while another thread may be talking to it: that thread gets WorkerLost."""
@@ -111,24 +135,45 @@ class Worker:
             self._process.kill()
             self._process.wait()
 
-    def program(self, source: bytes, limits: Limits, *, fn_name: str | None = None) -> "Program":
-        """Compile a program; use the result as a context manager and run tests on it."""
-        return Program(self, source, limits, fn_name)
+    def program(
+        self, source: bytes, limits: Limits, *, fn_name: str | None = None, output_bytes: int | None = None
+    ) -> "Program":
+        """A program to run tests on; use it as a context manager. `output_bytes` replaces the limit's."""
+        return Program(self, source, limits, fn_name, output_bytes or limits.output_bytes)
 
     def _send(self, message: bytes, descriptors: list[int]) -> None:
         try:
-            self._socket.settimeout(_GRACE_S)
             socket.send_fds(self._socket, [message], descriptors)
         except OSError as error:
             raise WorkerLost(f"cannot reach the worker: {error}") from None
 
-    def _receive(self, expected: bytes, seconds: float) -> bytes:
+    def _patience(self, seconds: float) -> None:
+        """How long to wait for an answer from now on."""
+        self._seconds = seconds
+        self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, _TIMEVAL.pack(int(seconds) + 1, 0))
+
+    def _wait_and_drain(self, files: RunFiles) -> None:
+        """Wait for a message, or too long; meanwhile make room for what is printed.
+
+        Small outputs fit into their pipe and are left there until the end. Looking in turns, instead of whenever
+        something is there, spares a wake-up for each line that a program flushes.
+        """
+        if self._poller.poll(_FIRST_LOOK_MS):
+            return
+        deadline = time.monotonic() + self._seconds
+        wait_ms = _FIRST_LOOK_MS
+        files.widen()
+        while time.monotonic() < deadline:
+            wait_ms = _FIRST_LOOK_MS if files.drain() else min(2 * wait_ms, _LAST_LOOK_MS)
+            if self._poller.poll(wait_ms):
+                return
+
+    def _receive(self, expected: bytes) -> bytes:
         """Content of the next message, which must be what is expected."""
         try:
-            self._socket.settimeout(seconds)
             data = self._socket.recv(wire.MESSAGE_BYTES)
         except OSError as error:
-            raise WorkerLost(f"no answer from the worker in {seconds:.0f} s: {error}") from None
+            raise WorkerLost(f"no answer from the worker in {self._seconds:.0f} s: {error}") from None
         if not data:
             raise WorkerLost("the worker ended without an answer")
         what, content = data[:1], data[1:]
@@ -140,18 +185,28 @@ class Worker:
 
 
 class Program:
-    """A program held by a worker. `compile_error` is the compiler's run if it failed, else None."""
+    """A program held by a worker. It is compiled by its first run."""
 
-    def __init__(self, worker: Worker, source: bytes, limits: Limits, fn_name: str | None) -> None:
+    def __init__(
+        self, worker: Worker, source: bytes, limits: Limits, fn_name: str | None, output_bytes: int
+    ) -> None:
         self._worker = worker
         self._limits = limits
-        with _Files() as files:
-            errors = files.empty("compiler")
-            order = wire.PROGRAM + wire.pack_program(_guest_limits(limits), fn_name)
-            worker._send(order, [files.sealed("source", source), errors, files.empty("code")])
-            answer = worker._receive(wire.COMPILED, _PATIENCE * limits.wall_limit_s + _GRACE_S)
-            facts = _facts(answer, None, errors, 0)
-        self.compile_error = facts if facts.returncode != 0 or facts.limit else None
+        self._output_bytes = output_bytes
+        self._answers = fn_name is not None
+        self._runs: list[RunFiles] = []  # under way; there is never more than one
+        guest = wire.GuestLimits(
+            limits.cpu_s, limits.wall_limit_s, limits.memory_bytes, output_bytes, limits.tmp_bytes,
+            limits.processes, limits.files, limits.exit_and_quit,
+        )  # fmt: skip
+        worker._settle()
+        descriptors = [sealed_file("source", source), memory_file("code")]
+        try:
+            worker._send(wire.PROGRAM + wire.pack_program(guest, fn_name), descriptors)
+        finally:
+            for fd in descriptors:
+                os.close(fd)
+        worker._patience(_PATIENCE * limits.wall_limit_s + _GRACE_S)
 
     def __enter__(self) -> Self:
         return self
@@ -159,97 +214,68 @@ class Program:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        for files in self._runs:
+            files.close()
         if kind is None:
             self._worker._send(wire.END, [])
-            self._worker._receive(wire.IDLE, _GRACE_S)
+            self._worker._ending = True
 
-    def run(
+    def run(self, stdin: bytes, *, cpu_s: float | None = None, wall_s: float | None = None) -> RunFacts:
+        """Run the program once. `cpu_s` and `wall_s` replace the program's limits."""
+        self.start(self.prepare(stdin), cpu_s=cpu_s, wall_s=wall_s)
+        return self.finish()
+
+    def compile(self) -> RunFacts:
+        """Compile the program and do not run it."""
+        self.start(self.prepare(b""), only_compile=True)
+        return self.finish()
+
+    def prepare(self, stdin: bytes) -> RunFiles:
+        """The files of a run to come: to be given to `start`, or closed."""
+        return RunFiles(stdin, self._output_bytes, answers=self._answers)
+
+    def start(
         self,
-        stdin: bytes,
+        files: RunFiles,
         *,
         cpu_s: float | None = None,
         wall_s: float | None = None,
-        output_bytes: int | None = None,
-    ) -> RunFacts:
-        """Run the program once. `cpu_s`, `wall_s` and `output_bytes` replace the program's limits."""
+        only_compile: bool = False,
+    ) -> None:
+        """Begin a run; the one before must have been finished. `finish` tells what came of it."""
         limits = self._limits
         cpu_s = limits.cpu_s if cpu_s is None else cpu_s
         wall_s = limits.wall_limit_s if wall_s is None else wall_s
-        output_bytes = limits.output_bytes if output_bytes is None else output_bytes
-        order = wire.RUN + wire.ORDER.pack(cpu_s, wall_s, output_bytes)
-        with _Files() as files:
-            inputs = files.sealed("stdin", stdin)
-            outputs, errors = files.empty("stdout"), files.empty("stderr")
-            self._worker._send(order, [inputs, outputs, errors])
-            answer = self._worker._receive(wire.DONE, _PATIENCE * wall_s + _GRACE_S)
-            return _facts(answer, outputs, errors, output_bytes)
+        self._runs.append(files)
+        self._worker._send(wire.RUN + wire.ORDER.pack(cpu_s, wall_s, only_compile), files.descriptors)
+
+    def finish(self) -> RunFacts:
+        """Wait for the end of the run under way."""
+        files = self._runs[-1]
+        if not self._answers:
+            self._worker._wait_and_drain(files)
+        answer = self._worker._receive(wire.DONE)
+        try:
+            return _facts(answer, files, answers=self._answers)
+        finally:
+            self._runs.pop().close()
 
 
-class _Files:
-    """Memory files of one run; closed at the end."""
-
-    def __init__(self) -> None:
-        self._open: list[int] = []
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        for fd in self._open:
-            os.close(fd)
-
-    def empty(self, name: str) -> int:
-        fd = os.memfd_create(name, os.MFD_CLOEXEC)
-        self._open.append(fd)
-        return fd
-
-    def sealed(self, name: str, data: bytes) -> int:
-        """A file that holds `data`, at its start, and can never be changed."""
-        fd = os.memfd_create(name, os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
-        self._open.append(fd)
-        view = memoryview(data)
-        while view:
-            view = view[os.write(fd, view) :]
-        os.lseek(fd, 0, os.SEEK_SET)
-        fcntl.fcntl(fd, fcntl.F_ADD_SEALS, _SEALS)
-        return fd
-
-
-def _guest_limits(limits: Limits) -> wire.GuestLimits:
-    same = {name: getattr(limits, name) for name in wire.GuestLimits._fields if name != "wall_s"}
-    return wire.GuestLimits(**same, wall_s=limits.wall_limit_s)
-
-
-def _facts(answer: bytes, stdout_fd: int | None, stderr_fd: int, output_bytes: int) -> RunFacts:
-    stderr_size = os.fstat(stderr_fd).st_size
-    stderr = os.pread(stderr_fd, 1 << 17, 0)
-    if stderr_size > 1 << 17:
-        stderr = stderr[: 1 << 16] + os.pread(stderr_fd, 1 << 16, stderr_size - (1 << 16))
-    returncode, why, ready, cpu_s, wall_s, peak_bytes = wire.FACTS.unpack(answer)
-    if not ready:
-        raise WorkerLost(f"the worker could not set up a test: {stderr.decode(errors='replace').strip()}")
-    stdout, stdout_size = b"", 0
-    if stdout_fd is not None:
-        stdout_size = os.fstat(stdout_fd).st_size
-        stdout = _read(stdout_fd, min(stdout_size, output_bytes))
+def _facts(answer: bytes, files: RunFiles, *, answers: bool) -> RunFacts:
+    why, phase, wall_s, queued_s, left_cpu_s = wire.FACTS.unpack_from(answer)
+    status, user_s, user_us, system_s, system_us, peak_kib = wire.USAGE.unpack_from(answer, wire.FACTS.size)
+    stdout = files.answer() if answers else files.stdout()
+    stderr, stderr_size = files.stderr()
     return RunFacts(
-        returncode=returncode,
+        returncode=os.waitstatus_to_exitcode(status),
         limit=wire.WHY[why],
-        cpu_s=cpu_s,
+        cpu_s=user_s + system_s + (user_us + system_us) / 1e6 + left_cpu_s,
         wall_s=wall_s,
-        peak_bytes=peak_bytes,
+        peak_bytes=peak_kib * 1024,
         stdout=stdout,
         stderr=stderr,
-        stdout_size=stdout_size,
+        stdout_size=files.stdout_size,
         stderr_size=stderr_size,
+        queued_s=queued_s,
+        compile_failed=wire.PHASES[phase] == "compiling",
     )
-
-
-def _read(fd: int, size: int) -> bytes:
-    data = os.pread(fd, size, 0)
-    while len(data) < size:
-        more = os.pread(fd, size - len(data), len(data))
-        if not more:
-            break
-        data += more
-    return data

@@ -32,8 +32,6 @@ class Box:
     ) -> list[RunFacts]:
         """The program on several inputs, in order, compiled once."""
         with self.worker.program(_bytes(code), limits) as program:
-            if program.compile_error is not None:
-                return [program.compile_error] * len(inputs)
             return [program.run(_bytes(each)) for each in inputs]
 
     def output(self, code: str | bytes, stdin: str | bytes = "") -> str:

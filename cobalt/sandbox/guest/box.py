@@ -4,6 +4,7 @@ import contextlib
 import os
 import signal
 import sysconfig
+import time
 
 from cobalt.sandbox.guest import kernel
 
@@ -41,18 +42,26 @@ def readable_paths() -> list[str]:
     return kept
 
 
-def become_nobody() -> None:
-    """From root to an account that owns nothing, one per worker: the process limit exempts root."""
+def become_nobody(needed: list[str]) -> None:
+    """From root to an account that owns nothing, one per worker: the process limit exempts root.
+
+    Where that account could not reach the `needed` files (an interpreter in root's own folder), it keeps root's
+    name for opening files and no more: what may be opened is for Landlock to say. Raises OSError if refused.
+    """
     if os.geteuid() != 0:
         return
     with contextlib.suppress(PermissionError):
         os.setgroups([])
+    kernel.prctl(kernel.PR_SET_KEEPCAPS, 1)
     for number in (0x7E000000 + os.getpid() % 0x00FFFFFF, 65534):
         try:
             os.setresgid(number, number, number)
             os.setresuid(number, number, number)
         except OSError:
             continue  # the account is not mapped in this container
+        if not all(os.access(path, os.R_OK) for path in needed):
+            kernel.open_files_as_root()
+        kernel.drop_capabilities()
         kernel.prctl(kernel.PR_SET_DUMPABLE, 1)  # else /proc/self belongs to root and cannot be written
         return
     with open("/proc/self/uid_map") as file:
@@ -62,7 +71,7 @@ def become_nobody() -> None:
 
 
 def _populate(shown: list[str]) -> None:
-    """A root file system at `_STAGE`, read-only: the interpreter, the packages `shown` and four devices."""
+    """A root file system at `_STAGE`, read-only: the interpreter, the packages `shown` and five devices."""
     kernel.mount("none", "/", "", kernel.MS_REC | kernel.MS_PRIVATE)
     paths = readable_paths()
     # A project below the staging folder would be out of sight once that is covered.
@@ -83,7 +92,7 @@ def _populate(shown: list[str]) -> None:
     packages = f"{_STAGE}{sysconfig.get_path('stdlib')}/site-packages"
     if os.path.isdir(packages) and os.listdir(packages):
         kernel.mount("tmpfs", packages, "tmpfs", _LOCKED | kernel.MS_RDONLY, "size=4k,mode=755")
-    for device in ("null", "zero", "urandom"):
+    for device in ("null", "zero", "full", "urandom"):
         _bind(f"/dev/{device}", False, kernel.MS_NOSUID)
     os.symlink("urandom", f"{_STAGE}/dev/random")
     os.symlink("/proc/self/fd", f"{_STAGE}/dev/fd")
@@ -124,7 +133,7 @@ def enter(parent_fd: int, control_fd: int, packages: list[str]) -> bool:
             kernel.unshare(kernel.CLONE_NEWNS)
             _populate(packages)  # files of root's are bound while we may still reach them
             populated = True
-        become_nobody()
+        become_nobody([])
     user, group = os.geteuid(), os.getegid()
     kernel.unshare(_ALL)
     _write("/proc/self/setgroups", "deny")
@@ -176,21 +185,61 @@ def _wait(child: int, parent_fd: int, control_fd: int) -> None:
 
 
 def private_processes() -> None:
-    """Own mounts for this process, with a /proc that shows the processes of its namespace and no more."""
+    """Own mounts for this process, with a /proc that shows a process itself and those below it, and no more.
+
+    Nobody can write there: a test could make the kernel choose its neighbours when memory runs out.
+    """
     kernel.unshare(kernel.CLONE_NEWNS)
-    try:
-        kernel.mount("proc", "/proc", "proc", _PROC, "subset=pid")
-    except OSError:  # before Linux 5.8
-        kernel.mount("proc", "/proc", "proc", _PROC)
+    for options in ("subset=pid,hidepid=ptraceable", "hidepid=2"):  # the first needs Linux 5.8
+        with contextlib.suppress(OSError):
+            kernel.mount("proc", "/proc", "proc", _PROC | kernel.MS_RDONLY, options)
+            return
+    raise OSError("cannot mount a /proc that hides other processes")
 
 
-def folder_options(size: int) -> bytes:
-    """Options of a test's own folders, each with room for `size` bytes."""
-    return f"size={size},nr_inodes=4096,mode=1777".encode()
+class Folders:
+    """/tmp and /dev/shm of a program's tests, `size` bytes each: every test finds them empty and untouched.
+
+    They are made anew only after a test that has changed one: a mount costs a tenth of a test. The supervisor's
+    working folder is /tmp, and so is that of the tests.
+    """
+
+    _PATHS = ("/tmp", "/dev/shm")
+
+    def __init__(self, size: int) -> None:
+        self._options = f"size={size},nr_inodes=4096,mode=1777".encode()
+        self._mount()
+
+    def begin(self) -> None:
+        """To be called before each test."""
+        if not self._certain:
+            self._certain = time.clock_gettime_ns(_COARSE) > self._made
+
+    def renew(self) -> None:
+        """To be called after each test, when its processes are gone."""
+        if self._certain and self._state() == self._clean:
+            return
+        os.chdir("/")
+        for path in reversed(self._PATHS):
+            kernel.umount(path)
+        self._mount()
+
+    def _mount(self) -> None:
+        for path in self._PATHS:
+            kernel.mount_tmpfs(path.encode(), _LOCKED | kernel.MS_NOEXEC | kernel.MS_NOATIME, self._options)
+        os.chdir("/tmp")
+        self._clean = self._state()
+        # Times of files have the grain of this clock: what happens within one grain leaves them as they are.
+        self._made = time.clock_gettime_ns(_COARSE)
+        self._certain = False
+
+    def _state(self) -> list[tuple[int, ...]]:
+        """Changed by anything that is done to a folder: its owner can set back every time but the last one."""
+        found = []
+        for path in self._PATHS:
+            about = os.stat(path)
+            found.append((about.st_mode, about.st_size, about.st_nlink, about.st_ctime_ns))
+        return found
 
 
-def private_folders(options: bytes) -> None:
-    """Own mounts and IPC for this process, with an empty /tmp and /dev/shm."""
-    kernel.unshare(kernel.CLONE_NEWNS | kernel.CLONE_NEWIPC)
-    kernel.mount_tmpfs(b"/tmp", _LOCKED | kernel.MS_NOEXEC, options)
-    kernel.mount_tmpfs(b"/dev/shm", _LOCKED | kernel.MS_NOEXEC, options)
+_COARSE = 5  # CLOCK_REALTIME_COARSE

@@ -5,7 +5,10 @@ import os
 import platform
 import signal
 import struct
-import time
+import sys
+from typing import NoReturn
+
+from cobalt.sandbox.guest import wire
 
 CLONE_NEWNS = 0x00020000
 CLONE_NEWUTS = 0x04000000
@@ -20,6 +23,7 @@ MNT_DETACH = 2
 
 PR_SET_PDEATHSIG = 1
 PR_SET_DUMPABLE = 4
+PR_SET_KEEPCAPS = 8
 PR_SET_SECCOMP = 22
 PR_CAPBSET_DROP = 24
 PR_SET_CHILD_SUBREAPER = 36
@@ -106,13 +110,23 @@ def die_with_parent(parent: int) -> None:
 _CAP_HEADER = ctypes.create_string_buffer(struct.pack("Ii", 0x20080522, 0))
 _NO_CAPS = ctypes.create_string_buffer(24)
 _CAPSET = (ctypes.addressof(_CAP_HEADER), ctypes.addressof(_NO_CAPS))
-libc.capset.argtypes = _quick.capset.argtypes = [ctypes.c_void_p] * 2
+libc.capget.argtypes = libc.capset.argtypes = _quick.capset.argtypes = [ctypes.c_void_p] * 2
 
 
 def drop_capabilities() -> None:
     """Give up all effective, permitted and inheritable capabilities."""
     if _quick.capset(*_CAPSET) < 0:
         check(libc.capset(*_CAPSET), "capset")
+
+
+def open_files_as_root() -> None:
+    """Let the kernel treat this process as root's where it opens files. Needs root's permitted capabilities."""
+    caps = ctypes.create_string_buffer(24)
+    check(libc.capget(_CAPSET[0], ctypes.addressof(caps)), "capget")
+    low, high = struct.unpack_from("4xI8xI", caps)
+    struct.pack_into("IIIIII", caps, 0, low, low, 0, high, high, 0)
+    check(libc.capset(_CAPSET[0], ctypes.addressof(caps)), "capset")
+    libc.setfsuid(0)
 
 
 def drop_bounding_set() -> None:
@@ -131,6 +145,83 @@ def set_thread_stack(size: int) -> None:
         libc.pthread_attr_destroy(attributes)
 
 
-def cpu_seconds(pid: int) -> float:
-    """CPU time used so far by all threads of a process. Raises OSError if it is gone."""
-    return time.clock_gettime((~pid << 3) | 2)
+def share_one_arena() -> None:
+    """All threads allocate from one arena: the C library would reserve up to 128 MiB of addresses for each."""
+    if hasattr(libc, "mallopt"):
+        libc.mallopt(_M_ARENA_MAX, 1)
+
+
+_M_ARENA_MAX = -8
+
+WNOHANG = 1
+_usage = ctypes.create_string_buffer(wire.USAGE.size)
+_STATUS_AT = ctypes.addressof(_usage)
+_RUSAGE_AT = _STATUS_AT + 8
+_quick.wait4.argtypes = libc.wait4.argtypes = [ctypes.c_int, ctypes.c_void_p, ctypes.c_int, ctypes.c_void_p]
+
+
+def wait(pid: int, flags: int = 0) -> bytes | None:
+    """`wire.USAGE` of a child that has ended; None if it has not (with WNOHANG).
+
+    The bytes are handed on as they are: numbers made of them would stay behind in the memory of a process
+    whose next child may look for them.
+    """
+    found = _quick.wait4(pid, _STATUS_AT, flags, _RUSAGE_AT)
+    if found < 0:
+        found = check(libc.wait4(pid, _STATUS_AT, flags, _RUSAGE_AT), "wait4")
+    return _usage.raw if found else None
+
+
+def forget_usage() -> None:
+    """Wipe what `wait` has left."""
+    ctypes.memset(_STATUS_AT, 0, wire.USAGE.size)
+
+
+def kill_all() -> bool:
+    """SIGKILL to every process that this one may signal, itself and process 1 apart; False if there is none."""
+    return bool(_quick.kill(-1, 9) == 0)
+
+
+def end_interpreter(status: int) -> NoReturn:
+    """Finalize the interpreter, with everything that may print on the way, and leave by the C library's exit.
+
+    The frames below this call are never returned to; what they refer to is not finalized.
+    """
+    _quick.Py_Exit(status)
+    os._exit(status)  # not reached
+
+
+def find_recursion() -> None:
+    """Look for where the interpreter keeps how deep this thread may still recurse, for `forget_frames`."""
+    start = ctypes.cast(_quick.PyThreadState_Get(), ctypes.POINTER(ctypes.c_int))
+    before = sys.getrecursionlimit()
+    found = [place for place in range(1, 64) if start[place] == before]
+    sys.setrecursionlimit(before + 1234)
+    found = [
+        place
+        for place in found
+        if start[place] == before + 1234 and 0 <= before + 1234 - start[place - 1] < 99
+    ]
+    sys.setrecursionlimit(before)
+    if len(found) == 1:
+        _recursion.append(ctypes.c_int.from_address(ctypes.addressof(start.contents) + 4 * (found[0] - 1)))
+
+
+def forget_frames() -> None:
+    """Let the caller's next call be as deep as if nothing had been called before."""
+    if _recursion:
+        _recursion[0].value = sys.getrecursionlimit()
+    else:
+        sys.setrecursionlimit(sys.getrecursionlimit() + 11)
+
+
+_recursion: list[ctypes.c_int] = []
+_quick.PyThreadState_Get.restype = ctypes.c_void_p
+
+_no_signals = ctypes.create_string_buffer(128)
+_NO_SIGNALS = ctypes.addressof(_no_signals)
+_quick.sigprocmask.argtypes = [ctypes.c_int, ctypes.c_void_p, ctypes.c_void_p]
+
+
+def unblock_signals() -> None:
+    _quick.sigprocmask(signal.SIG_SETMASK.value, _NO_SIGNALS, None)

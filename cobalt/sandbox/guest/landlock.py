@@ -8,7 +8,8 @@ import struct
 from cobalt.sandbox.guest import kernel
 
 _CREATE, _ADD_RULE, _RESTRICT = 444, 445, 446
-_EXECUTE, _READ_FILE, _READ_DIR = 1 << 0, 1 << 2, 1 << 3
+_WRITE_FILE, _READ_FILE, _READ_DIR, _TRUNCATE = 1 << 1, 1 << 2, 1 << 3, 1 << 14
+_DEVICES = ("null", "zero", "full", "random", "urandom")
 _FS_BITS = {1: 13, 2: 14, 3: 15, 4: 15}  # rights known to each version of the interface; 16 from 5 on
 
 
@@ -18,7 +19,7 @@ def version() -> int:
 
 
 def ruleset(readable: list[str]) -> int:
-    """A descriptor of rules: `readable` folders and files may be read, all else is refused."""
+    """A descriptor of rules: `readable` folders and files may be read, harmless devices used, nothing else."""
     abi = version()
     if abi < 1:
         raise OSError("this kernel has no Landlock, or it is not enabled")
@@ -29,13 +30,19 @@ def ruleset(readable: list[str]) -> int:
     fd = kernel.libc.syscall(_CREATE, attributes, ctypes.c_size_t(len(attributes)), 0)
     kernel.check(fd, "landlock_create_ruleset")
     for path in readable:
-        with contextlib.suppress(FileNotFoundError):
-            allowed = _READ_FILE | (_READ_DIR if os.path.isdir(path) else 0)
-            beneath = os.open(path, os.O_PATH | os.O_CLOEXEC)
-            rule = struct.pack("=Qi", allowed, beneath)
-            kernel.check(kernel.libc.syscall(_ADD_RULE, fd, 1, rule, 0), f"landlock_add_rule {path}")
-            os.close(beneath)
+        if not os.path.islink(path):  # following links takes no right; what they lead to is listed too
+            _allow(fd, path, _READ_FILE | (_READ_DIR if os.path.isdir(path) else 0))
+    for device in _DEVICES:
+        _allow(fd, f"/dev/{device}", (_READ_FILE | _WRITE_FILE | _TRUNCATE) & rights)
     return int(fd)
+
+
+def _allow(fd: int, path: str, allowed: int) -> None:
+    with contextlib.suppress(FileNotFoundError):
+        beneath = os.open(path, os.O_PATH | os.O_CLOEXEC)
+        rule = struct.pack("=Qi", allowed, beneath)
+        kernel.check(kernel.libc.syscall(_ADD_RULE, fd, 1, rule, 0), f"landlock_add_rule {path}")
+        os.close(beneath)
 
 
 def restrict(fd: int) -> None:

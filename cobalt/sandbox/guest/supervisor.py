@@ -1,29 +1,30 @@
-"""One process per program: compiles it once, runs each test in a fresh child, watches and clears up.
+"""One process per program: forks a fresh child for each test, watches it and clears up.
 
 At the `namespaces` level the supervisor is process 1 of its own process namespace. The kernel lets no signal
 from inside reach it, and killing "all processes" from here leaves nothing of a test alive, forks included.
-It holds no inputs, outputs or expectations: a test inherits its memory, and could look.
+It holds no inputs, outputs or expectations, and reads nothing that a test has written.
 """
 
 import contextlib
 import gc
-import marshal
-import mmap
 import os
-import select
+import resource
 import signal
 import socket
 import time
-from types import CodeType
-from typing import Any, NamedTuple
+from typing import Any, NoReturn
 
-from cobalt.sandbox.guest import box, child, kernel, wire
+from cobalt.sandbox.guest import box, child, ending, kernel, wire
+from cobalt.sandbox.guest.program import Program, answer_file, import_packages
+from cobalt.sandbox.guest.usage import CannotMeasure, measure, queued_s
 
 _FIRST_TICK_S, _TICK_S, _CROWD_TICK_S = 0.01, 0.1, 0.01
 _PATIENCE = 10  # however busy the host: no test takes longer than this many times its wall limit
-_SIGKILL, _POLLIN = int(signal.SIGKILL), int(select.POLLIN)
-_CLOCK_TICKS = os.sysconf("SC_CLK_TCK")
-_PAGE = os.sysconf("SC_PAGE_SIZE")
+_NOTICED_S = 0.05  # waiting for less than this is not looked into
+_SET_UP_FAILED = 71
+_EXIT_0 = b"\0\0\0\0"  # at the start of `wire.USAGE`
+_CHILD_ENDED = frozenset((signal.SIGCHLD,))
+_BLOCKED = frozenset((signal.SIGCHLD, signal.SIGINT))  # the second is for tests, which inherit its handler
 
 
 class Supervisor:
@@ -31,201 +32,157 @@ class Supervisor:
 
     def __init__(self, control: socket.socket, level: Any, limits: wire.GuestLimits, fn: str | None) -> None:
         self._control = control
-        self._level = level
         self._own_pids: bool = level.own_pids
+        self._kills_children = level.name == "none"
         self._fn = fn
         self._limits = limits
-        # Processes are counted within the worker's user namespace: zygote and supervisor are two of them.
-        processes = limits.processes + 2 if level.own_pids else None
-        self._plan = child.plan_limits(limits, processes=processes)
-        self._plans: dict[tuple[int, int], child.Plan] = {}  # by CPU seconds and bytes of output
-        self._folders = box.folder_options(limits.tmp_bytes)
-        self._ready = mmap.mmap(-1, _PAGE)  # shared with the child until the program starts
-        self._poller = select.poll()
-        self._poller.register(control.fileno(), 0)
-        self._source = b""
-        self._code: CodeType | None = None
-        self._last_pid = -1
+        self._packages = level.package_names
+        self._null_fd = level.null_fd
+        self._isolation = child.Isolation(level, limits)
+        self._folders: box.Folders | None = None
+        self._last_pid = self._told = self._code_fd = -1
+        self._compiled = False
 
-    def serve(self, source_fd: int, stderr_fd: int, code_fd: int) -> None:
-        """Returns when the host says so. The last two receive what the compiler says, and what it makes."""
-        if self._level.own_pids:
-            with contextlib.suppress(OSError):
-                last_pid = os.open("/proc/sys/kernel/ns_last_pid", os.O_WRONLY)
-                os.pwrite(last_pid, b"1", 0)
-                self._last_pid = last_pid
-            box.private_processes()
-        elif self._level.name == "none":
-            kernel.prctl(kernel.PR_SET_CHILD_SUBREAPER, 1)
-        self._source = _read_all(source_fd)
+    def serve(self, source_fd: int, code_fd: int) -> None:
+        """Returns when the host says so."""
+        signal.pthread_sigmask(signal.SIG_BLOCK, _BLOCKED)
+        self._set_up()
+        source = _read_all(source_fd)
         os.close(source_fd)
-        self._control.send(wire.COMPILED + self._compile(stderr_fd, code_fd))
-        os.close(stderr_fd)
-        os.close(code_fd)
-        child.remember_source(self._source)
-        child.import_packages(self._source, self._level.imports)
-        self._renewals = child.renewals(self._source)
-        self._main = child.prepare(self._fn, exit_and_quit=self._limits.exit_and_quit)
+        import_packages(source, self._packages)
         gc.freeze()
+        ending.remember_handlers()
+        program = Program(source, self._fn, code_fd, exit_and_quit=self._limits.exit_and_quit)
+        # How far a test came, until it closes its end: the program itself cannot write here.
+        self._told, tell = os.pipe2(os.O_NONBLOCK)
+        self._code_fd = code_fd
         while True:
             what, order, descriptors = wire.receive(self._control)
             if what != wire.RUN:
                 return
-            self._control.send(wire.DONE + self._run(order, descriptors))
+            cpu_s, wall_s, only_compile = wire.ORDER.unpack(order)
+            if self._folders is not None:
+                self._folders.begin()
+            if self._last_pid >= 0:
+                # Every test gets the same process id: the next one must not tell what the last one started.
+                os.pwrite(self._last_pid, b"1", 0)
+            start = time.monotonic()
+            pid = kernel.fork()
+            if pid == 0:
+                self._test(program, descriptors, tell, only_compile)
+            for fd in descriptors:
+                os.close(fd)
+            facts = self._watch(pid, start, cpu_s, wall_s)
+            if self._folders is not None:
+                self._folders.renew()
+            self._control.send(wire.DONE + facts)
 
-    def _compile(self, stderr_fd: int, code_fd: int) -> bytes:
-        """Compile in a child: a hostile source may exhaust time, memory or the compiler's own stack."""
+    def _set_up(self) -> None:
+        processes = None
+        if self._own_pids:
+            with contextlib.suppress(OSError):
+                self._last_pid = os.open("/proc/sys/kernel/ns_last_pid", os.O_WRONLY | os.O_CLOEXEC)
+            box.private_processes()
+            self._folders = box.Folders(self._limits.tmp_bytes)
+            # Processes are counted within the worker's user namespace: zygote and supervisor are two of them.
+            processes = self._limits.processes + 2
+        elif self._kills_children:
+            kernel.prctl(kernel.PR_SET_CHILD_SUBREAPER, 1)
+        child.set_limits(child.plan_limits(self._limits, processes=processes))
+        if self._limits.memory_bytes < 1 << 30:
+            kernel.set_thread_stack(self._limits.memory_bytes >> 7)
 
-        def work() -> None:
-            os.dup2(stderr_fd, 2)
-            child.set_limits(child.add_limits(self._plan, cpu_s=self._limits.cpu_s, file_bytes=1 << 28))
-            self._ready[0] = 1
-            child.compile_to(code_fd, self._source)
+    def _test(
+        self, program: Program, descriptors: tuple[int, ...], tell: int, only_compile: bool
+    ) -> NoReturn:
+        """The child: becomes a test."""
+        answer = None
+        try:
+            if program.answers:
+                answer = answer_file(descriptors[1], self._limits.output_bytes)
+                descriptors = descriptors[0], self._null_fd, descriptors[2]
+            self._isolation.enter(descriptors)
+        except BaseException as error:
+            with contextlib.suppress(BaseException):
+                os.write(tell, wire.SET_UP_FAILED + repr(error).encode()[:4000])
+            os._exit(_SET_UP_FAILED)
+        code, plain = program.load(tell)
+        if only_compile:
+            os._exit(0)
+        os.closerange(3, 1 << 16)
+        program.run(code, plain, answer)
 
-        limits = self._limits
-        status, facts = self._watch(work, limits.cpu_s, limits.wall_s)
-        with contextlib.suppress(ValueError, EOFError, TypeError, MemoryError, RecursionError):
-            loaded = marshal.loads(_read_all(code_fd)) if status == 0 else None
-            self._code = loaded if isinstance(loaded, CodeType) else None
-        return facts
-
-    def _run(self, order: bytes, descriptors: tuple[int, ...]) -> bytes:
-        parent = os.getpid()
-        cpu_s, wall_s, output_bytes = wire.ORDER.unpack(order)
-        key = int(cpu_s), output_bytes
-        plan = self._plans.get(key)
-        if plan is None:
-            plan = self._plans[key] = child.add_limits(self._plan, cpu_s=cpu_s, file_bytes=output_bytes)
-
-        def work() -> None:
-            child.isolate(self._level, plan, self._folders, descriptors, parent)
-            self._ready[0] = 1
-            self._ready.close()
-            for renew in self._renewals:
-                renew()
-            child.run(self._main, self._code, self._source, self._fn)
-
-        facts = self._watch(work, cpu_s, wall_s)[1]
-        for fd in descriptors:
-            os.close(fd)
-        return facts
-
-    def _watch(self, work: Any, cpu_s: float, wall_s: float) -> tuple[int, bytes]:
-        """Run `work` in a child to its end or a limit. Returns its exit status and `wire.FACTS`."""
-        self._ready[0] = 0
-        if self._last_pid >= 0:
-            # Every test gets the same process id: the next one must not tell what the last one started.
-            os.pwrite(self._last_pid, b"1", 0)
-        start = time.monotonic()
-        pid = kernel.fork()
-        if pid == 0:
-            try:
-                work()
-            except BaseException as error:
-                with contextlib.suppress(BaseException):
-                    os.write(2, f"sandbox: {error!r}\n".encode())
-            finally:
-                os._exit(71)
-        gone = os.pidfd_open(pid)
-        self._poller.register(gone, _POLLIN)
-        why = ""
-        tick = _FIRST_TICK_S
-        wait = min(tick, cpu_s, wall_s)
-        while not why:
-            events = dict(self._poller.poll(max(1, wait * 1000)))
-            if gone in events:
-                break
-            if events:
-                os._exit(72)  # the host has gone; our end takes everything inside with it
-            use = self._usage(pid)
-            wall = time.monotonic() - start
-            if use.cpu_s >= cpu_s:
-                why = "cpu"
-            elif wall >= wall_s and (wall - _queued_s(use.pids) >= wall_s or wall >= _PATIENCE * wall_s):
-                why = "wall"
-            elif use.memory_bytes > self._limits.memory_bytes:
-                why = "memory"
-            elif use.threads > self._limits.processes:
-                why = "processes"
-            tick = _CROWD_TICK_S if len(use.pids) > 1 else min(_TICK_S, 2 * tick)
-            left = min(cpu_s - use.cpu_s, abs(wall_s - wall))
-            wait = min(tick, max(0.002, left))
-        self._poller.unregister(gone)
-        os.close(gone)
+    def _watch(self, pid: int, start: float, cpu_s: float, wall_s: float) -> bytes:
+        """Wait for a test's end or bring it about. Returns `wire.FACTS` and `wire.USAGE`."""
+        why, queued = "", 0.0
+        wait = min(_FIRST_TICK_S, cpu_s, wall_s)
+        seen = kernel.wait(pid, kernel.WNOHANG)
+        while seen is None and not why:
+            signal.sigtimedwait(_CHILD_ENDED, max(0.001, wait))
+            seen = kernel.wait(pid, kernel.WNOHANG)
+            if seen is None:
+                why, queued, wait = self._look(pid, time.monotonic() - start, cpu_s, wall_s, wait)
         if why:
             with contextlib.suppress(ProcessLookupError):
-                os.kill(pid, _SIGKILL)
-        status, usage = os.wait4(pid, 0)[1:]
+                os.kill(pid, signal.SIGKILL)
+        seen = seen or kernel.wait(pid)
         wall = time.monotonic() - start
-        cpu = usage.ru_utime + usage.ru_stime + self._kill_rest()
-        why = why or ("cpu" if cpu >= cpu_s else "")
-        code = os.waitstatus_to_exitcode(status)
-        place, peak = wire.WHY.index(why), usage.ru_maxrss * 1024
-        return code, wire.FACTS.pack(code, place, self._ready[0], cpu, wall, peak)
+        left = self._kill_rest()
+        phase = 2 if self._compiled and seen.startswith(_EXIT_0) else self._phase()
+        facts = wire.FACTS.pack(wire.WHY.index(why), phase, wall, queued, left)
+        kernel.forget_usage()
+        return facts + seen
+
+    def _look(
+        self, pid: int, wall: float, cpu_s: float, wall_s: float, tick: float
+    ) -> tuple[str, float, float]:
+        """The limit that the test is over ("": none), how long the host let it wait, when to look again."""
+        limits = self._limits
+        try:
+            use = measure(pid, everything=self._own_pids)
+        except CannotMeasure:
+            return "memory", 0.0, 0.0
+        queued = 0.0
+        if wall - use.cpu_s > _NOTICED_S:
+            queued = max(0.0, queued_s(use))
+        why = ""
+        if use.cpu_s >= cpu_s:
+            why = "cpu"
+        elif wall - queued >= wall_s or wall >= _PATIENCE * wall_s:
+            why = "wall"
+        elif use.memory_bytes > limits.memory_bytes:
+            why = "memory"
+        elif use.threads > limits.processes:
+            why = "processes"
+        tick = _CROWD_TICK_S if len(use.pids) > 1 else min(_TICK_S, 2 * tick)
+        return why, queued, min(tick, max(0.002, min(cpu_s - use.cpu_s, abs(wall_s + queued - wall))))
+
+    def _phase(self) -> int:
+        """How far the test came, as a place in `wire.PHASES`. Raises OSError if it could not be set up."""
+        self._compiled = os.fstat(self._code_fd).st_size > 0
+        try:
+            words = os.read(self._told, 1 << 12)
+        except BlockingIOError:
+            return 2
+        if words[:1] == wire.SET_UP_FAILED:
+            raise OSError(f"a test could not be set up: {words[1:].decode(errors='replace')}")
+        return 2 if words.endswith(wire.COMPILED) else 1
 
     def _kill_rest(self) -> float:
         """End whatever a test left behind; returns the CPU seconds that it had used."""
-        if self._own_pids:
-            try:
-                os.kill(-1, _SIGKILL)
-            except ProcessLookupError:
-                return 0.0  # nobody is left, not even to be waited for
-        cpu = 0.0
+        if not self._kills_children and not (self._own_pids and kernel.kill_all()):
+            return 0.0  # nobody is left, not even to be waited for
+        before = resource.getrusage(resource.RUSAGE_CHILDREN)
         while True:
-            if self._level.name == "none":
+            if self._kills_children:
                 for orphan in _children():
-                    os.kill(orphan, _SIGKILL)
+                    os.kill(orphan, signal.SIGKILL)
             try:
-                usage = os.wait4(-1, 0)[2]
+                os.waitpid(-1, 0)
             except ChildProcessError:
-                return cpu
-            cpu += usage.ru_utime + usage.ru_stime
-
-    def _usage(self, pid: int) -> "_Usage":
-        """What the test's processes use together."""
-        pids = [pid]
-        if self._level.own_pids:
-            pids = [int(name) for name in os.listdir("/proc") if name.isdecimal() and name != "1"]
-        cpu, memory, threads = 0.0, 0, 0
-        for each in pids:
-            with contextlib.suppress(OSError, ValueError, IndexError):
-                cpu += kernel.cpu_seconds(each)
-                with open(f"/proc/{each}/stat") as file:
-                    fields = file.read().rpartition(")")[2].split()
-                threads += int(fields[17])
-                cpu += (int(fields[13]) + int(fields[14])) / _CLOCK_TICKS  # children that have been reaped
-                if len(pids) > 1:
-                    memory += _private_bytes(each)
-        return _Usage(cpu, memory, threads, pids)
-
-
-class _Usage(NamedTuple):
-    """What the processes `pids` use together."""
-
-    cpu_s: float
-    memory_bytes: int
-    threads: int
-    pids: list[int]
-
-
-def _queued_s(pids: list[int]) -> float:
-    """The longest time that a thread of these was ready to run while the host gave it no CPU."""
-    longest = 0
-    for pid in pids:
-        with contextlib.suppress(OSError):
-            for thread in os.listdir(f"/proc/{pid}/task"):
-                with open(f"/proc/{pid}/task/{thread}/schedstat") as file:
-                    longest = max(longest, int(file.read().split()[1]))
-    return longest / 1e9
-
-
-def _private_bytes(pid: int) -> int:
-    """Memory of a process, what it shares with others counted in proportion."""
-    with open(f"/proc/{pid}/smaps_rollup") as file:
-        for line in file:
-            if line.startswith("Pss:"):
-                return int(line.split()[1]) * 1024
-    return 0
+                break
+        after = resource.getrusage(resource.RUSAGE_CHILDREN)
+        return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
 
 
 def _children() -> list[int]:

@@ -1,9 +1,11 @@
 """Messages between host and worker on a SEQPACKET socket: a byte that says what it is, then its content.
 
-    host -> zygote      PROGRAM, `pack_program`                   [source, compiler errors, code]
+    host -> zygote      PROGRAM, `pack_program`                   [source, code]
     host -> supervisor  RUN, `ORDER`                              [stdin, stdout, stderr]; then END
-    supervisor -> host  COMPILED, `FACTS`; for each run DONE, `FACTS`
+    supervisor -> host  for each run DONE, `FACTS` and `USAGE`
     zygote -> host      READY, JSON, once; IDLE after each program; FAILED, a text
+
+Of a function task `stdout` receives the answer: eight bytes that say its length (0: none), then its JSON text.
 
 Layouts are fixed because the worker's processes fork all the time: after a fork every object that Python
 touches costs a page fault, and the machinery of JSON touches a hundred pages.
@@ -14,18 +16,29 @@ import struct
 from typing import NamedTuple
 
 PROGRAM, RUN, END = b"P", b"R", b"E"
-READY, COMPILED, DONE, IDLE, FAILED = b"r", b"c", b"d", b"i", b"f"
+READY, DONE, IDLE, FAILED = b"r", b"d", b"i", b"f"
 
 MESSAGE_BYTES = 1 << 16
-DESCRIPTORS = 3  # with every PROGRAM and RUN
 
-ORDER = struct.Struct("<ddQ")  # of a run: CPU seconds, wall seconds, bytes of output
-FACTS = struct.Struct("<iBBddQ")  # exit status, place in WHY, whether isolated, CPU and wall s, peak bytes
+ORDER = struct.Struct("<dd?")  # of a run: CPU seconds, wall seconds, whether only to compile
+FACTS = struct.Struct(
+    "<BB3d"
+)  # place in WHY, place in PHASES; wall s, queued s, CPU s of processes left behind
 WHY = ("", "cpu", "wall", "memory", "processes")  # the limit that was struck
+PHASES = ("set-up", "compiling", "running")  # how far a run came
+USAGE = struct.Struct(
+    "=i4x4qq104x"
+)  # as wait4 fills it: status; user, system time (s, us); peak KiB; the rest
+SET_UP_FAILED, COMPILING, COMPILED = (
+    b"f",
+    b"c",
+    b"k",
+)  # what a test tells its supervisor before the program starts
+ANSWER = struct.Struct("<Q")
 
-_LIMITS = struct.Struct("<ddQQQQ?")
-_FDS = struct.Struct(f"={DESCRIPTORS}i")
-_ROOM = socket.CMSG_SPACE(_FDS.size)
+_LIMITS = struct.Struct("<ddQQQQQ?")
+_FDS = {count * 4: struct.Struct(f"={count}i") for count in (2, 3)}
+_ROOM = socket.CMSG_SPACE(3 * 4)
 
 
 class GuestLimits(NamedTuple):
@@ -34,6 +47,7 @@ class GuestLimits(NamedTuple):
     cpu_s: float
     wall_s: float
     memory_bytes: int
+    output_bytes: int
     tmp_bytes: int
     processes: int
     files: int
@@ -56,5 +70,5 @@ def unpack_program(content: bytes) -> tuple[GuestLimits, str | None]:
 def receive(control: socket.socket) -> tuple[bytes, bytes, tuple[int, ...]]:
     """The next message: what it is (empty: the other side is gone), its content, its descriptors."""
     data, attached, _, _ = control.recvmsg(MESSAGE_BYTES, _ROOM)
-    descriptors = _FDS.unpack(attached[0][2]) if attached else ()
+    descriptors = _FDS[len(attached[0][2])].unpack(attached[0][2]) if attached else ()
     return data[:1], data[1:], descriptors

@@ -13,11 +13,11 @@ from importlib.machinery import ModuleSpec
 from importlib.util import spec_from_file_location
 from typing import Any
 
-from cobalt.sandbox.guest import box, child, kernel, landlock, seccomp, supervisor, wire
+from cobalt.sandbox.guest import box, kernel, landlock, seccomp, supervisor, wire
 
 # What judged programs import most; forks share them. (Each costs memory and page tables in every test.)
 _USUAL = """bisect collections copy functools heapq io itertools linecache math operator random re string
-threading time traceback types typing _sitebuiltins"""
+threading time traceback types typing"""
 
 
 class Level:
@@ -26,9 +26,10 @@ class Level:
     def __init__(self, name: str, packages: list[str]) -> None:
         self.name = name
         self.packages = packages  # folders, as the host has them
-        self.imports = child.imports_of(packages)
+        self.package_names = [name for name in map(os.path.basename, packages) if name.isidentifier()]
         self.own_pids = name == "namespaces"
         self.rules_fd = landlock.ruleset(box.readable_paths() + packages) if name == "landlock" else -1
+        self.null_fd = os.open("/dev/null", os.O_WRONLY | os.O_CLOEXEC)
         self.pid_namespace = -1  # set inside
         self.test_filter = b""  # set inside
 
@@ -69,6 +70,8 @@ def main(control_fd: int, parent_fd: int, level_name: str, packages: str) -> Non
 
 def _enter(level: Level, control_fd: int, parent_fd: int) -> dict[str, Any]:
     kernel.set_thread_stack(8 << 20)
+    kernel.share_one_arena()
+    kernel.find_recursion()
     with contextlib.suppress(OSError), open("/proc/self/oom_score_adj", "w") as file:
         file.write("1000")  # if memory runs out on this machine, let it be ours that goes
     filter_tests = level.name == "landlock"
@@ -78,12 +81,14 @@ def _enter(level: Level, control_fd: int, parent_fd: int) -> dict[str, Any]:
         filter_tests = not box.enter(parent_fd, control_fd, level.packages)
         level.pid_namespace = os.open("/proc/self/ns/pid", os.O_RDONLY | os.O_CLOEXEC)
     elif level.name == "landlock":
-        kernel.prctl(kernel.PR_SET_DUMPABLE, 0)
         if os.geteuid() == 0:
             kernel.drop_bounding_set()
-            kernel.drop_capabilities()
-    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            box.become_nobody([os.__file__, *level.packages])
+        kernel.drop_capabilities()
+        kernel.prctl(kernel.PR_SET_DUMPABLE, 0)
+    for number in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.SIG_DFL)
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # as in any interpreter
     kernel.prctl(kernel.PR_SET_NO_NEW_PRIVS, 1)
     if level.name != "none":
         seccomp.install(seccomp.base_filter(own_namespaces=level.own_pids))
