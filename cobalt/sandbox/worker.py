@@ -32,7 +32,8 @@ class RunFacts:
 
     `limit` is what the supervisor struck for: "", "cpu", "wall", "memory" or "processes"; `returncode` is
     negative for a signal. `stdout` is cut at the run's output limit, `stderr` to its first and last 64 KiB;
-    the sizes say how much was written.
+    the sizes say how much was written. `queued_s`: of `wall_s`, the time in which the host gave the program
+    no CPU though it was ready to run. `compile_failed`: the program was refused by the compiler.
     """
 
     returncode: int
@@ -44,6 +45,8 @@ class RunFacts:
     stderr: bytes
     stdout_size: int
     stderr_size: int
+    queued_s: float = 0.0
+    compile_failed: bool = False
 
 
 class Worker:
