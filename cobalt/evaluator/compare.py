@@ -15,6 +15,7 @@ from cobalt.evaluator.output import Output
 _PIECE = 1 << 16  # characters
 _TOO_DEEP = (ValueError, RecursionError)
 _SHORT = 1 << 16  # bytes of JSON text that are parsed at once, whatever is expected
+_SPARE_VALUES = 1 << 16  # that a longer JSON text may hold for keys that come again
 
 Normal = Callable[[Iterator[str], int], Iterator[str]]
 
@@ -44,7 +45,7 @@ def tokens_equal(stdout: Output, expected: str) -> bool:
 
 
 def words(pieces: Iterator[str], longest: int) -> Iterator[str]:
-    """The words between whitespace. A word of more than `longest` characters may come cut, and is the last."""
+    """The words between whitespace. One of more than `longest` characters may come cut, as the last."""
     parts: list[str] = []  # of a word that goes on in the next piece
     size = 0
     for piece in pieces:
@@ -145,7 +146,7 @@ def value_equal(line: Output, expected: Any) -> bool:
         wanted = json.loads(wanted_text)
         choices = [wanted, wanted[0]] if isinstance(wanted, list) and len(wanted) == 1 else [wanted]
         if len(line.data) > _SHORT + 2 * len(wanted_text):
-            walk = _Walk(line)
+            walk = _Walk(line, len(wanted_text) + _SPARE_VALUES)
             return any(walk.holds(each) for each in choices)
         value = json.loads(line.text)
         return any(bool(value == each) for each in choices)
@@ -192,11 +193,14 @@ class _Frame:
 class _Walk:
     """Walks JSON text beside the value it should hold; nothing of the text is built but scalars.
 
-    Structure is read in a view of one character per byte; all that is not ASCII is inside of texts.
+    Structure is read in a view of one character per byte; all that is not ASCII is inside of texts. Only keys
+    that come again can make an equal text hold more values than is wanted; `most` bounds them, so that the
+    work depends on what is expected, not on what was written.
     """
 
-    def __init__(self, line: Output) -> None:
+    def __init__(self, line: Output, most: int) -> None:
         self._line = line
+        self._most = most
         self._text = line.data.decode("latin-1")
         self._last_quote = self._text.rfind('"')
         self._stack: list[_Frame] = []
@@ -206,7 +210,7 @@ class _Walk:
         text, stack = self._text, self._stack
         stack.clear()
         place = self._skip(0)
-        while True:
+        for _ in range(self._most):
             opening = text[place : place + 1]
             if opening and opening in "[{":
                 if len(stack) >= sys.getrecursionlimit():
@@ -235,6 +239,7 @@ class _Walk:
                 equal, place = stack.pop().equal(), place + 1
             else:
                 return equal and self._skip(place) == len(text)
+        return False
 
     def _matters(self, place: int) -> bool:
         """Whether what follows can undo a difference: by a later value for the key of an object around it."""

@@ -79,21 +79,22 @@ class Pool:
                 if left is not None and left <= 0:
                     raise InfraError(f"no sandbox worker was free for {wait_s:.0f} s")
                 self._changed.wait(left)
-        worker: Worker | None = None
+        started: Worker | None = None
+        lent = False
         try:
-            worker = self._start()
+            started = self._start()
         finally:  # whatever went wrong: the place is free again, and somebody may be waiting for it
             with self._changed:
                 self._starting -= 1
-                lent = worker is not None and not self._closed
-                if worker is not None and lent:
-                    self._lent.add(worker)
+                if started is not None and not self._closed:
+                    self._lent.add(started)
+                    lent = True
                 else:
                     self._changed.notify()
         if not lent:
-            worker.close()
+            started.close()
             raise InfraError("the sandbox pool is closed")
-        return worker
+        return started
 
     def _start(self) -> Worker:
         error: Exception | None = None
