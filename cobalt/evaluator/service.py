@@ -58,7 +58,7 @@ class Settings(BaseModel):
     suite_s: float = Field(
         default=Limits.suite_s,
         gt=0,
-        description="CPU seconds of all tests of a program; beyond them none passes",
+        description="CPU seconds of all tests of a program together",
     )
     exit_and_quit: bool = Field(default=True, description="False: they fail, as in the published code")
     memory_mb: int = Field(default=Limits.memory_bytes >> 20, ge=128, description="memory of a test, MiB")

@@ -76,8 +76,11 @@ class Limits:
 
     @property
     def suite_wall_s(self) -> float:
-        """Wall seconds of all tests together, without those in which the host gave the program no CPU."""
-        return 1.25 * self.suite_s + 2
+        """Wall seconds of all tests together, without those in which the host gave the program no CPU.
+
+        Little more than the CPU limit, so that a suite of sleepers ends; never below the limit of one test.
+        """
+        return max(self.wall_limit_s, 1.25 * self.suite_s + 2)
 
     @property
     def stack_limit_bytes(self) -> int:
