@@ -8,12 +8,15 @@ import pytest
 
 from cobalt.errors import InfraError
 from cobalt.evaluator import LocalEvaluator, suite
+from cobalt.evaluator.feedback import first_failure
 from cobalt.evaluator.kills import MemoryKills, counters
 from cobalt.evaluator.rule import PUBLISHED, Rule
 from cobalt.evaluator.suite import judge_suite
 from cobalt.records import TestCases
+from cobalt.rollouts import judging as rollouts
 from cobalt.sandbox.policy import Limits
 from cobalt.sandbox.worker import RunFacts, WorkerLost
+from cobalt.training import scoring as training
 
 OUT_OF_TIME = "TimeoutError: Tests timed out after {:g} seconds."
 
@@ -79,6 +82,13 @@ def test_a_suite_over_its_time_has_no_passing_test():
     assert statuses(result) == ["passed"] * 27 + ["time_limit"]
     assert result["feedback"] == [OUT_OF_TIME.format(108)] * 28
     assert result["per_test"][-1]["cpu_s"] == pytest.approx(108 - 27 * 3.9)
+
+
+def test_every_reader_of_a_verdict_sees_the_same_rate():
+    """So the same slow program does not regress against the rate that was stored of it."""
+    result = judged(Runs(*[spin(3.9)] * 28), 28)
+    assert rollouts.pass_rate(result) == training.pass_rate(result) == 0.0
+    assert first_failure(result) == OUT_OF_TIME.format(108)
 
 
 def test_tests_that_end_at_their_own_limit_do_not_make_a_suite_end():
