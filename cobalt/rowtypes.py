@@ -40,8 +40,9 @@ class TestResult(TypedDict):
 class ExecutionResult(TypedDict, total=False):
     """Verdict on one program. `passing`, `feedback` and `per_test` have one entry per test.
 
-    `status` is one of SUITE_STATUSES; `suite_limit` says that the time for the whole suite ran out (the
-    tests not run are `time_limit`); `shared` that the verdict was taken from an identical request.
+    `status` is one of SUITE_STATUSES; `suite_limit` says that the time for the whole suite ran out: then no
+    test is passing, and `per_test` has those that had finished and `time_limit` for the others. `shared`:
+    the verdict was taken from an identical request.
     """
 
     passing: list[bool]

@@ -9,7 +9,7 @@ import math
 
 from cobalt.errors import InputError
 from cobalt.flags import positive_int
-from cobalt.training.exposure import Load, cores_needed, expose
+from cobalt.training.exposure import SUITE_LIMIT_S, Load, cores_needed, expose
 
 MEMORY_PER_CORE_GIB = 1.0  # address space that one program may use at most
 _HELP = {
@@ -65,7 +65,8 @@ def run(args: argparse.Namespace) -> int:
         f"programs: {load.contexts} contexts x {load.samples} = {load.programs:,} per step, "
         f"{load.tests} tests each = {load.programs * load.tests:,} tests\n"
         f"CPU: {1000 * mean:.0f} ms per test on average = {work:,.0f} core-seconds; "
-        f"{found.cpu_s:,.0f} run (responses cut at the limit have no program, a suite ends at 27 s)\n"
+        f"{found.cpu_s:,.0f} run (responses cut at the limit have no program, a suite ends at "
+        f"{SUITE_LIMIT_S:g} s)\n"
         f"generation: {found.generation_s:,.0f} s; at full use {found.cpu_s / found.generation_s:.1f} "
         "cores keep up with it\n"
         f"exposed: {found.exposed_s:.1f} s = {100 * found.share:.1f} % of generation with {found.cores} "

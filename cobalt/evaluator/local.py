@@ -1,5 +1,6 @@
 """The evaluator of this machine: a pool of sandbox workers, and verdicts made from what they return."""
 
+import logging
 import os
 import threading
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -84,7 +85,12 @@ class LocalEvaluator(SubmittingEvaluator):
         return self._pool.restarts
 
     def _start(self, code: str, tests: TestCases, rule: Rule) -> Future[ExecutionResult]:
-        future = self._threads.submit(self._judge, code, tests, rule)
+        try:
+            future = self._threads.submit(self._judge, code, tests, rule)
+        except RuntimeError as error:  # closed meanwhile, or no thread can be started
+            if self._closed:
+                raise InfraError("the evaluator is closed") from None
+            return self._fault(len(tests), str(error))
         with self._lock:
             self._waiting += 1
         future.add_done_callback(self._finished)
@@ -97,15 +103,24 @@ class LocalEvaluator(SubmittingEvaluator):
     def _judge(self, code: str, tests: TestCases, rule: Rule) -> ExecutionResult:
         try:
             result = judge_suite(self._pool, code, tests, self.limits, rule)
-        except InfraError as error:
+        except Exception as error:  # of whatever kind: none of them is the program's doing
             if self._closed:
                 raise
-            result = infra_result(len(tests), str(error))
+            if not isinstance(error, InfraError):
+                logging.getLogger(__name__).exception("judging a program failed")
+            result = infra_result(len(tests), str(error) or type(error).__name__)
         with self._lock:
             self.counters["tests"] += sum(each["status"] != SKIPPED for each in result["per_test"])
             self.counters["cpu_s"] += sum(each["cpu_s"] for each in result["per_test"])
             self.counters["infra_errors"] += result["status"] == "infra_error"
         return result
+
+    def _fault(self, count: int, why: str) -> Future[ExecutionResult]:
+        with self._lock:
+            self.counters["infra_errors"] += 1
+        future: Future[ExecutionResult] = Future()
+        future.set_result(infra_result(count, why))
+        return future
 
     def _count_shared(self) -> None:
         with self._lock:

@@ -109,7 +109,8 @@ class RemoteEvaluator(SubmittingEvaluator):
             future.set_result(answer)
 
     def _ask(self, requests: list[dict[str, Any]]) -> list[ExecutionResult]:
-        # Time in the service's queue is included; its own limits are far shorter.
+        # Programs of a request may run one after another, each for as long as a suite may take; the rest is
+        # for the service's queue, and for a host so busy that time is not charged.
         seconds = 600.0 + Limits().suite_wall_s * len(requests)
         began, attempt, failures = time.monotonic(), 0, 0
         while True:

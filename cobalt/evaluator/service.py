@@ -55,7 +55,11 @@ class Settings(BaseModel):
     compare: str = Field(default="strip", description="strip, lines, tokens or float(REL, ABS)")
     stop_on_first_failure: bool = False
     cpu_s: float = Field(default=Limits.cpu_s, gt=0, description="CPU seconds of a test")
-    suite_s: float = Field(default=Limits.suite_s, gt=0, description="CPU seconds of all tests of a program")
+    suite_s: float = Field(
+        default=Limits.suite_s,
+        gt=0,
+        description="CPU seconds of all tests of a program together",
+    )
     exit_and_quit: bool = Field(default=True, description="False: they fail, as in the published code")
     memory_mb: int = Field(default=Limits.memory_bytes >> 20, ge=128, description="memory of a test, MiB")
     max_ongoing_requests: int = Field(default=256, ge=1, description="requests a replica accepts at once")

@@ -8,7 +8,7 @@ from collections import OrderedDict
 from collections.abc import Callable
 from concurrent.futures import Future
 
-from cobalt.evaluator.compare import encode
+from cobalt.evaluator.output import encode
 from cobalt.evaluator.rule import Rule
 from cobalt.records import ExecutionResult, TestCases
 

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from cobalt.evaluator.base import Closed
 from cobalt.records import ExecutionResult, TestCases, TestResult
+from cobalt.sandbox.policy import Limits
 
 if TYPE_CHECKING:
     from cobalt.evaluator.base import Evaluator, Tests
@@ -31,12 +32,13 @@ class Remember(Closed):
     """Stands in front of another evaluator (which it closes) and remembers verdicts test by test.
 
     Only verdicts of programs that ran in full are remembered (status `ok`, within the time of the suite).
-    `limit` tests are kept, then the oldest are forgotten. A request that needs no run at all is counted in
-    `counters["remembered"]`.
+    Tests whose CPU time together is over `suite_s`, the evaluator's limit of a suite, are run as one all the
+    same: that suite has another verdict than its parts. `limit` tests are kept, then the oldest are
+    forgotten. A request that needs no run at all is counted in `counters["remembered"]`.
     """
 
-    def __init__(self, inner: Evaluator, limit: int = 200_000) -> None:
-        self.inner, self.limit = inner, limit
+    def __init__(self, inner: Evaluator, limit: int = 200_000, suite_s: float = Limits.suite_s) -> None:
+        self.inner, self.limit, self.suite_s = inner, limit, suite_s
         self.name, self.isolation = inner.name, inner.isolation
         self._known: dict[bytes, _Known] = {}
         self._lock = threading.Lock()
@@ -73,7 +75,10 @@ class Remember(Closed):
             keys.append(each.digest())
         with self._lock:
             known = [self._known.get(key) if code is not None else None for key in keys]
-        return _Request(tests, keys, known)
+        request = _Request(tests, keys, known)
+        if not request.missing and request.cpu_s >= self.suite_s:
+            request.known = [None] * len(keys)
+        return request
 
     def _from_memory(self, request: _Request) -> ExecutionResult:
         with self._lock:
@@ -94,7 +99,9 @@ class Remember(Closed):
             self._known.update(zip(request.keys, request.known, strict=True))  # type: ignore[arg-type]
             while len(self._known) > self.limit:
                 self._known.pop(next(iter(self._known)))
-        return result if whole else request.result(shared=False)
+        if whole:
+            return result
+        return request.result(shared=False) if request.cpu_s < self.suite_s else None
 
 
 @dataclass
@@ -108,6 +115,11 @@ class _Request:
     @property
     def missing(self) -> list[int]:
         return [place for place, each in enumerate(self.known) if each is None]
+
+    @property
+    def cpu_s(self) -> float:
+        """CPU seconds of the tests that are known."""
+        return sum(each.facts["cpu_s"] for each in self.known if each is not None)
 
     def to_run(self) -> TestCases:
         places, tests = self.missing, self.tests

@@ -79,15 +79,22 @@ class Pool:
                 if left is not None and left <= 0:
                     raise InfraError(f"no sandbox worker was free for {wait_s:.0f} s")
                 self._changed.wait(left)
-        worker = self._start()
-        with self._changed:
-            self._starting -= 1
-            self._lent.add(worker)
-            if not self._closed:
-                return worker
-            self._lent.discard(worker)
-        worker.close()
-        raise InfraError("the sandbox pool is closed")
+        started: Worker | None = None
+        lent = False
+        try:
+            started = self._start()
+        finally:  # whatever went wrong: the place is free again, and somebody may be waiting for it
+            with self._changed:
+                self._starting -= 1
+                if started is not None and not self._closed:
+                    self._lent.add(started)
+                    lent = True
+                else:
+                    self._changed.notify()
+        if not lent:
+            started.close()
+            raise InfraError("the sandbox pool is closed")
+        return started
 
     def _start(self) -> Worker:
         error: Exception | None = None
@@ -95,13 +102,12 @@ class Pool:
             if attempt:
                 time.sleep(0.2 * attempt)
             try:
-                return Worker(self.level, stack_bytes=self._limits.memory_bytes)
-            except (WorkerLost, OSError) as failure:
+                return Worker(self.level, stack_bytes=self._limits.stack_limit_bytes)
+            except Exception as failure:  # of any kind, as no memory or no thread to be had: a fault of ours
                 error = failure
-        with self._changed:
-            self._starting -= 1
-            self._changed.notify()
-        raise InfraError(f"cannot start a sandbox worker at isolation level '{self.level}': {error}")
+        raise InfraError(
+            f"cannot start a sandbox worker at isolation level '{self.level}': {_described(error)}"
+        ) from error
 
     def _give_back(self, worker: Worker, healthy: bool) -> None:
         with self._changed:
@@ -114,6 +120,12 @@ class Pool:
             self._changed.notify()
         if not keep:
             worker.close()
+
+
+def _described(error: Exception | None) -> str:
+    if isinstance(error, WorkerLost | OSError):
+        return str(error)
+    return f"{type(error).__name__}: {error}"
 
 
 def _close_all(owner: int, idle: list[Worker], lent: set[Worker]) -> None:

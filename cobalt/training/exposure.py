@@ -17,9 +17,10 @@ from typing import Any
 
 from cobalt.records import ExecutionResult
 from cobalt.rewards.cobalt import PUBLISHED
+from cobalt.sandbox.policy import Limits
 from cobalt.training.scoring import Scorer
 
-TEST_LIMIT_S, SUITE_LIMIT_S = 4.0, 27.0
+TEST_LIMIT_S, SUITE_LIMIT_S = Limits.cpu_s, Limits.suite_s
 _PROGRAM = "work it out\n</think>\n```python\nprint({})\n```"
 
 

@@ -50,11 +50,9 @@ def is_validation(extra_info: Mapping[str, Any]) -> bool:
 
 
 def pass_rate(result: ExecutionResult) -> float:
-    """Share of tests passed; 0 if the suite ran out of its time, as in the published reward."""
+    """Share of tests passed; 0 if there are none. Of a suite over its time no test passes (as published)."""
     passing = result["passing"]
-    if result.get("suite_limit") or not passing:
-        return 0.0
-    return sum(passing) / len(passing)
+    return sum(passing) / len(passing) if passing else 0.0
 
 
 class Scorer:

@@ -124,15 +124,20 @@ def test_an_expected_output_beyond_the_limit_is_allowed_for(tight):
     assert one(tight, "print('x' * 3_000_000)", "", "x" * 3_000_000)["passing"] == [True]
 
 
-def test_the_suite_limit_keeps_finished_tests(tight):
+def test_a_suite_over_its_time_has_no_passing_test(tight):
     code = "import time\nwhile time.process_time() < 0.2: pass\nprint(1)"
     result = tight.evaluate(code, {"inputs": [str(n) for n in range(12)], "outputs": ["1"] * 12})
     assert result["suite_limit"] is True
-    assert 3 <= sum(result["passing"]) <= 6
-    done = sum(result["passing"])
-    assert statuses(result) == ["passed"] * done + ["time_limit"] * (12 - done)
-    assert result["feedback"][-1] == "TimeoutError: Tests timed out after 1 seconds."
+    done = statuses(result).count("passed")
+    assert 3 <= done <= 6 and statuses(result) == ["passed"] * done + ["time_limit"] * (12 - done)
+    assert result["passing"] == [False] * 12
+    assert result["feedback"] == ["TimeoutError: Tests timed out after 1 seconds."] * 12
     assert result["status"] == "ok"
+
+
+def test_a_program_that_kills_itself_is_a_runtime_error(evaluator):
+    result = one(evaluator, "import os\nos.kill(os.getpid(), 9)")
+    assert statuses(result) == ["runtime_error"] and result["per_test"][0]["returncode"] == -9
 
 
 def test_odd_sources_are_verdicts(evaluator):

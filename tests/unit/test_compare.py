@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cobalt.evaluator.compare import decode, encode, stripped_equal, value_equal, value_text
+from cobalt.evaluator.compare import stripped_equal, value_equal
+from cobalt.evaluator.output import Output, decode, encode
 
 
 @pytest.mark.parametrize(
@@ -24,7 +25,7 @@ from cobalt.evaluator.compare import decode, encode, stripped_equal, value_equal
     ],
 )
 def test_the_published_rule(stdout, expected, equal):
-    assert stripped_equal(stdout, expected) is equal
+    assert stripped_equal(Output(encode(stdout)), expected) is equal
 
 
 @given(st.text(alphabet=st.characters(exclude_characters="\r", exclude_categories=())))
@@ -76,13 +77,16 @@ def test_decoding_never_fails(data, text):
     ],
 )
 def test_values(text, expected, equal):
-    assert value_equal(text, expected) is equal
+    assert value_equal(Output(encode(text)), expected) is equal
 
 
 def test_the_value_is_the_last_line():
-    assert value_text("noise\n[9]\n\n[1, 2]\n") == "[1, 2]"
-    assert value_text("") == value_text("\n\n") == ""
-    assert value_text("1\n 2X\n") == " 2X" and value_text("1\n \n") == " "  # only newlines end a line
+    def last(text):
+        return Output(text.encode()).last_line().text
+
+    assert last("noise\n[9]\n\n[1, 2]\n") == "[1, 2]"
+    assert last("") == last("\n\n") == ""
+    assert last("1\n 2X\n") == " 2X" and last("1\n \n") == " "  # only newlines end a line
 
 
 @given(
@@ -91,5 +95,6 @@ def test_the_value_is_the_last_line():
     )
 )
 def test_every_json_value_equals_itself(value):
-    assert value_equal(json.dumps(value), value)
-    assert value_equal(json.dumps(value), [value])
+    line = Output(json.dumps(value).encode())
+    assert value_equal(line, value)
+    assert value_equal(line, [value])

@@ -7,6 +7,7 @@ import pytest
 
 from cobalt.errors import BadRequest, InfraError, InputError
 from cobalt.evaluator import connect
+from cobalt.evaluator.output import Output, encode
 from cobalt.evaluator.remote import Refused, RemoteEvaluator, Transient
 from cobalt.evaluator.request import make_request, parse_request
 from cobalt.evaluator.rule import PUBLISHED, Rule
@@ -176,7 +177,7 @@ def test_a_rule_travels_with_a_request_or_is_the_service_s_own():
     ],
 )
 def test_rules_of_comparison(compare, stdout, expected, equal):
-    assert Rule(compare).accepts(stdout, expected) is equal
+    assert Rule(compare).accepts(Output(encode(stdout)), expected) is equal
 
 
 @pytest.mark.parametrize("compare", ["", "Strip", "float()", "float(1)x", "float(-1, 0)", "float(nan, 0)"])
@@ -216,7 +217,14 @@ def test_a_wrong_shape_is_named(value, named):
 
 @pytest.mark.parametrize(
     "values",
-    [{"cpu_s": 0}, {"cpu_s": 4, "wall_s": 3}, {"cpu_s": 30}, {"memory_bytes": 1}, {"suite_s": -1}],
+    [
+        {"cpu_s": 0},
+        {"cpu_s": 4, "wall_s": 3},
+        {"cpu_s": 120},
+        {"memory_bytes": 1},
+        {"suite_s": -1},
+        {"stack_bytes": 1},
+    ],
 )
 def test_limits_that_cannot_work_are_refused(values):
     with pytest.raises(ValueError, match="limits"):

@@ -29,9 +29,10 @@ def test_by_hand():
     assert cores_needed(FIXED, 0.061).cores == 5 and cores_needed(FIXED, 0.031).cores == 10
     with pytest.raises(ValueError, match=r"the last programs alone take 3\.0 s"):
         cores_needed(FIXED, 0.01)
-    slow = replace(FIXED, test_ms=20_000.0)  # a test ends at 4 s, a suite at 27 s
+    slow = replace(FIXED, test_ms=20_000.0)  # a test ends at 4 s, a suite at 108 s
     assert expose(slow, 10).exposed_s == pytest.approx(12.0)
-    assert expose(replace(slow, tests=10), 10).exposed_s == pytest.approx(27.0)
+    assert expose(replace(slow, tests=10), 10).exposed_s == pytest.approx(40.0)
+    assert expose(replace(slow, tests=30), 10).exposed_s == pytest.approx(108.0)
     assert slow.mean_test_s == 4.0 and replace(FIXED, slow_share=0.5).mean_test_s == pytest.approx(2.5)
 
 

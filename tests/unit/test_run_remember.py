@@ -104,6 +104,21 @@ def test_unclear_verdicts_are_neither_remembered_nor_mixed(more):
     assert len(found["passing"]) == 4 and inner.ran[-1] == ("p", ALL.inputs)
 
 
+def test_parts_that_together_are_over_the_time_of_a_suite_are_run_as_one():
+    """Each test of Echo's n-th request takes n CPU seconds."""
+    inner = Echo()
+    evaluator = Remember(inner, suite_s=5.0)
+    evaluator.evaluate("p", PUBLIC)  # 2 x 1 s
+    evaluator.evaluate("p", HIDDEN)  # 2 x 2 s
+    evaluator.evaluate("p", ALL)
+    assert [inputs for _, inputs in inner.ran] == [PUBLIC.inputs, HIDDEN.inputs, ALL.inputs]
+    inner = Echo()
+    evaluator = Remember(inner, suite_s=2.5)
+    evaluator.evaluate("p", PUBLIC)
+    evaluator.evaluate("p", ALL)
+    assert [inputs for _, inputs in inner.ran] == [PUBLIC.inputs, HIDDEN.inputs, ALL.inputs]
+
+
 def test_no_code_is_asked_every_time():
     inner = Echo()
     evaluator = Remember(inner)

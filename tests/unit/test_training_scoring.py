@@ -79,8 +79,9 @@ def test_validation_asks_only_whether_all_tests_passed():
 
 
 def test_a_suite_that_ran_out_of_time_counts_as_pass_rate_0():
-    limited = verdict(True, True, False, False, suite_limit=True)
-    limited["per_test"][3]["status"] = "time_limit"
+    limited = verdict(False, False, False, False, suite_limit=True)
+    for place, status in enumerate(("passed", "passed", "time_limit", "time_limit")):
+        limited["per_test"][place]["status"] = status
     got = score(Scripted(limited))
     assert (got.reward, got.info["pass_rate"], got.info["time_limit"]) == (pytest.approx(-0.1), 0.0, 1.0)
 

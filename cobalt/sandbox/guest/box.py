@@ -207,6 +207,7 @@ class Folders:
     _PATHS = ("/tmp", "/dev/shm")
 
     def __init__(self, size: int) -> None:
+        self._certain = False  # that nothing of a test can have escaped `_clean`
         self._options = f"size={size},nr_inodes=4096,mode=1777".encode()
         self._mount()
 
@@ -235,7 +236,7 @@ class Folders:
 
     def _state(self) -> list[tuple[int, ...]]:
         """Changed by anything that is done to a folder: its owner can set back every time but the last one."""
-        found = []
+        found: list[tuple[int, ...]] = []
         for path in self._PATHS:
             about = os.stat(path)
             found.append((about.st_mode, about.st_size, about.st_nlink, about.st_ctime_ns))

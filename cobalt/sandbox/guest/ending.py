@@ -84,8 +84,18 @@ def end(status: int, plain: bool) -> NoReturn:
             pass  # the interpreter tries again, and says so
         else:
             os._exit(status)
-    gc.unfreeze()  # else what is in a cycle with older things would be kept
+    flush()
+    _put_in_order()
     kernel.end_interpreter(status)
+
+
+def flush() -> None:
+    """What the interpreter does first once a script is over."""
+    for name in ("stderr", "stdout"):
+        try:
+            getattr(sys, name).flush()
+        except BaseException:
+            continue
 
 
 def _undisturbed() -> bool:
@@ -97,9 +107,21 @@ def _undisturbed() -> bool:
     )
 
 
+def _put_in_order() -> None:
+    """Finalizers of cyclic garbage run in the order of the collector's list. Give it the interpreter's own.
+
+    There, its last collection comes to the main module late, and to everything else through it.
+    """
+    if gc.isenabled():
+        late = [sys.modules.pop("__main__", None)]
+        gc.collect()
+        sys.modules["__main__"] = late.pop()  # type: ignore[assignment]
+
+
 def _end_interrupted() -> NoReturn:
     """As the interpreter: by the signal, after everything else. (It has no call for that.)"""
-    for step in (threading._shutdown, atexit._run_exitfuncs, _flush, _let_go, _flush):  # type: ignore[attr-defined]
+    steps = (threading._shutdown, atexit._run_exitfuncs, flush, _let_go, flush)  # type: ignore[attr-defined]
+    for step in steps:
         try:
             step()
         except BaseException as error:
@@ -109,12 +131,8 @@ def _end_interrupted() -> NoReturn:
     os._exit(130)
 
 
-def _flush() -> None:
-    sys.stdout.flush()
-    sys.stderr.flush()
-
-
 def _let_go() -> None:
+    sys.last_type = sys.last_value = sys.last_traceback = None
     sys.modules.pop("__main__", None)
     gc.collect()
 

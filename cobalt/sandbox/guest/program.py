@@ -12,6 +12,7 @@ import random
 import sys
 import threading
 from collections.abc import Callable
+from importlib.machinery import SourceFileLoader
 from types import CodeType, ModuleType
 from typing import NoReturn
 
@@ -44,13 +45,16 @@ class Program:
         self._code_fd = code_fd
         self._renewals = _renewals(source)
         # Tracebacks show the program's lines, although no file of that name exists; split when first asked for.
-        linecache.cache[NAME] = (lambda: _text(source),)  # type: ignore[assignment]
+        linecache.cache[NAME] = (lambda: _text(source),)
         sys.argv = [NAME]
         for word in ("exit", "quit"):
             quitter = _sitebuiltins.Quitter(word, "Ctrl-D (i.e. EOF)") if exit_and_quit else None
             setattr(builtins, word, quitter)
         main = ModuleType("__main__" if fn is None else "solution")
-        main.__dict__.update(__file__=NAME, __builtins__=builtins, __annotations__={})
+        loader = SourceFileLoader(main.__name__, NAME)
+        main.__dict__.update(
+            __file__=NAME, __cached__=None, __loader__=loader, __builtins__=builtins, __annotations__={}
+        )
         # The only reference, as in any interpreter: the end of the program depends on it.
         sys.modules[main.__name__] = sys.modules["__main__"] = main
 
@@ -104,6 +108,7 @@ def _run_script(code: CodeType, plain: bool) -> NoReturn:
     try:
         exec(code, sys.modules["__main__"].__dict__)
     except BaseException as error:
+        ending.flush()
         status = ending.status_of(error)
     ending.end(status, plain)
 

@@ -125,7 +125,7 @@ class Supervisor:
         if why:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
-        seen = seen or kernel.wait(pid)
+        seen = seen or kernel.wait(pid) or b""
         wall = time.monotonic() - start
         left = self._kill_rest()
         phase = 2 if self._compiled and seen.startswith(_EXIT_0) else self._phase()
