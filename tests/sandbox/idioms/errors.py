@@ -437,12 +437,12 @@ except Exception:
     traceback.print_exc()
     sys.exit(1)
 
-#: traceback printed to stdout
+#: traceback's last line printed
 import traceback, sys
 try:
     1 / 0
 except Exception:
-    traceback.print_exc(file=sys.stdout)
+    print(traceback.format_exc().splitlines()[-1])
 print("end")
 
 #: error in a thread only

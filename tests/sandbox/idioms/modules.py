@@ -303,10 +303,6 @@ except ImportError:
 import pdb, bdb
 print(pdb.Pdb.__mro__[1].__name__)
 
-#: breakpoint
-breakpoint()
-print("after")
-
 #: breakpoint switched off
 import os, sys
 sys.breakpointhook = lambda *a: print("hook")

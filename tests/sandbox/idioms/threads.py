@@ -371,15 +371,28 @@ print(total)
 import threading
 go = threading.Event()
 ts = [threading.Thread(target=go.wait) for _ in range(50)]
-for t in ts: t.start()
-print(threading.active_count())
-go.set()
+try:
+    for t in ts: t.start()
+    print(threading.active_count())
+finally:
+    go.set()
 for t in ts: t.join()
+
+#: twenty threads alive at once
+import threading
+go = threading.Event()
+ts = [threading.Thread(target=go.wait) for _ in range(20)]
+try:
+    for t in ts: t.start()
+    print(threading.active_count())
+finally:
+    go.set()
 
 #: sixty-four threads alive at once
 import threading
 go = threading.Event()
-ts = [threading.Thread(target=go.wait) for _ in range(64)]
+ts = [threading.Thread(target=go.wait) for _ in range(63)]
+# the main thread is the sixty-fourth
 try:
     for t in ts: t.start()
     print(threading.active_count())

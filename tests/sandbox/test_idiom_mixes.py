@@ -1,0 +1,42 @@
+"""Programs put together from parts: how they read, write, prepare for their end and end, in any order."""
+
+import functools
+import random
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+from idioms.mixes import STDIN, Writer
+from idioms.outcome import Outcome, boxed, difference, plain
+
+
+@functools.cache
+def _programs(seeds: range) -> list[tuple[str, Outcome]]:
+    """Programs with what a plain interpreter makes of them, two at a time; once for all levels."""
+    programs = [Writer(random.Random(seed)).program() for seed in seeds]
+    with ThreadPoolExecutor(2) as pool:
+        return list(zip(programs, pool.map(lambda code: plain(code, STDIN), programs), strict=True))
+
+
+def _check(box, seeds: range) -> None:
+    ends, unsteady, wrong = set(), 0, []
+    for seed, (code, expected) in zip(seeds, _programs(seeds), strict=True):
+        ends.add(expected.end.split()[0])
+        differs = difference(expected, boxed(box, code, STDIN))
+        if differs and plain(code, STDIN) != expected:
+            unsteady += 1  # it is not as in itself either
+        elif differs:
+            wrong.append(f"seed {seed}: {differs}")
+            first = wrong[1:] or [code]
+    assert not wrong, f"{len(wrong)} of {len(seeds)} programs; the first:\n{first[0] if len(wrong) == 1 else code}"
+    assert unsteady <= len(seeds) // 200, "the programs depend on the time"
+    assert {"success", "exit", "raised", "signal"} <= ends, "the programs end in too few ways to show anything"
+
+
+def test_mixes_of_idioms_end_as_in_a_plain_interpreter(box):
+    _check(box, range(120))
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("start", range(10_000, 15_000, 500))
+def test_five_thousand_mixes_end_as_in_a_plain_interpreter(box, start):
+    _check(box, range(start, start + 500))

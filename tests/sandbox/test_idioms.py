@@ -1,0 +1,144 @@
+"""Programs as people and models write them get the verdict that a plain interpreter would give them."""
+
+import functools
+
+import pytest
+from idioms import INPUT, PROGRAMS, STDIN, VITAL
+from idioms.outcome import Outcome, boxed, difference, plain
+
+# Programs that deviate, one name a line below what makes them: by level. Each must be seen to deviate, else its
+# line here is out of date.
+_ALWAYS = {
+    "exit and quit exist (a plain interpreter has them from `site`, which -S leaves out)": """
+exits: exit builtin
+exits: quit builtin
+exits: exit builtin with a status
+exits: quit builtin with text
+""",
+    "stdin is a file, whose size is known and which can be read again": """
+stdin_read: dev stdin after input
+stdin_read: getline
+stdin_read: os.fstat size printed
+stdin_read: kind of stdin
+stdin_read: seekable
+stdin_read: seek back
+stdin_read: epoll
+""",
+    "stdout is a file: it has a position, can be cut, and is cut by whoever opens it by name": """
+stdin_read: tell of stdout
+stdin_read: truncate stdout
+encodings: utf-16
+own_buffers: dev stdout after a flushed print
+own_buffers: dev stdout appended
+""",
+    "no other program can be started": """
+modules: subprocess tried
+modules: os.system tried
+modules: subprocess of Python tried
+""",
+    "the program leads a session of its own, and so cannot make another process group": """
+exits: os.killpg of the own group
+""",
+    "there is no file of the program": """
+reflection: source read by its name
+""",
+}
+_LANDLOCK = {
+    "processes cannot be forked": """
+handlers: fork and wait
+handlers: fork and both end
+handlers: fork with text unflushed
+handlers: fork and handlers
+handlers: fork status
+handlers: fork in an exit handler
+handlers: fork with pipe
+handlers: multiprocessing pool
+handlers: multiprocessing Process
+""",
+    "devices cannot be opened": """
+stdout_replaced: dup2 of null before the flush
+stdout_replaced: stdout is devnull and back
+stdout_replaced: stdout is devnull
+stdout_closed: closed pipe and silenced as the manual says
+stdout_closed: fd 1 read only
+stdout_closed: stdout replaced by a closed file
+files: many open files
+files: devices
+files: is a directory
+""",
+    "/proc cannot be read": """
+modules: open descriptors
+""",
+    "files cannot be made": """
+endings_mixed: tempfile and del
+files: written and read back
+files: written and not closed
+files: written and never flushed
+files: input file and output file
+files: appended
+files: random access
+files: list of the folder
+files: walk
+files: renamed and removed
+files: TemporaryFile
+files: NamedTemporaryFile
+files: TemporaryDirectory at the end
+files: gettempdir
+files: pathlib
+files: glob and shutil
+files: json file
+files: pickle file
+files: sqlite3 file
+files: shelve
+files: zipfile
+files: own module written and imported
+files: chdir
+files: symlink
+files: read only file
+files: logging to a file
+files: file written in a handler
+files: file with del
+files: mmap of a file
+""",
+}
+
+
+def _by_name(reasons: dict[str, str]) -> dict[str, str]:
+    return {name: reason for reason, names in reasons.items() for name in names.split("\n") if name}
+
+
+WANTED: dict[str, dict[str, str]] = {"namespaces": _by_name(_ALWAYS), "landlock": _by_name(_ALWAYS | _LANDLOCK)}
+
+
+@functools.cache
+def _plain(name: str) -> Outcome:
+    return plain(PROGRAMS[name], STDIN.get(name, INPUT))
+
+
+def _check(box, name: str) -> None:
+    differs = difference(_plain(name), boxed(box, PROGRAMS[name], STDIN.get(name, INPUT)))
+    reason = WANTED[box.level].get(name)
+    if reason is None:
+        assert not differs, f"{differs}\n{PROGRAMS[name]}"
+    else:
+        assert differs, f"this is as in a plain interpreter now, no longer so that {reason}"
+
+
+_EVERYDAY = [name for name in PROGRAMS if name.partition(":")[0] not in VITAL]
+_SAMPLE = [name for name in PROGRAMS if name not in _EVERYDAY] + _EVERYDAY[::4]
+
+
+@pytest.mark.parametrize("name", _SAMPLE)
+def test_an_idiom_ends_as_in_a_plain_interpreter(box, name):
+    _check(box, name)
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("name", [name for name in PROGRAMS if name not in _SAMPLE])
+def test_the_other_idioms_end_as_in_a_plain_interpreter(box, name):
+    _check(box, name)
+
+
+def test_every_deviation_that_is_wanted_names_an_idiom():
+    for reasons in WANTED.values():
+        assert not reasons.keys() - PROGRAMS.keys()
