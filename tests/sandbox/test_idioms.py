@@ -107,7 +107,10 @@ def _by_name(reasons: dict[str, str]) -> dict[str, str]:
     return {name: reason for reason, names in reasons.items() for name in names.split("\n") if name}
 
 
-WANTED: dict[str, dict[str, str]] = {"namespaces": _by_name(_ALWAYS), "landlock": _by_name(_ALWAYS | _LANDLOCK)}
+WANTED: dict[str, dict[str, str]] = {
+    "namespaces": _by_name(_ALWAYS),
+    "landlock": _by_name(_ALWAYS | _LANDLOCK),
+}
 
 
 @functools.cache

@@ -119,7 +119,8 @@ PREPARED = {
     "faulthandler": "faulthandler.enable()",
 }
 
-# At most one of these, for two of them would race. Each waits until the main thread is done.
+# At most one of these, for two of them would race. Each waits until the main thread is done (pools are waited for
+# before it is).
 LATE = {
     "thread": "def late():\n    threading.main_thread().join()\n    print('late')\nthreading.Thread(target=late).start()",
     "thread that says": "def late():\n    threading.main_thread().join()\n    say('late', words)\nthreading.Thread(target=late).start()",
@@ -127,7 +128,7 @@ LATE = {
     "thread that registers": "def late():\n    threading.main_thread().join()\n    atexit.register(print, 'late handler')\nthreading.Thread(target=late).start()",
     "thread that exits": "def late():\n    threading.main_thread().join()\n    print('late')\n    sys.exit(9)\nthreading.Thread(target=late).start()",
     "timer": "def late():\n    threading.main_thread().join()\n    print('late timer')\nthreading.Timer(0.001, late).start()",
-    "pool": "def late():\n    threading.main_thread().join()\n    print('late job')\nThreadPoolExecutor(1).submit(late)",
+    "pool": "import concurrent.futures.thread as pools\ndef late():\n    while not pools._shutdown: time.sleep(0.001)\n    print('late job')\nThreadPoolExecutor(1).submit(late)",
 }
 
 # The last lines.
@@ -189,14 +190,22 @@ class Writer:
             parts.append(rng.choice(list(LATE.values())))
         streams = rng.choices(list(STREAMS.values()), k=rng.choice((0, 0, 0, 1, 1, 2)))
         says = rng.choice(list(SAYS.values()))
-        said = ["say('words', *words)", "say('sum', sum(int(w) for w in words if w.isdigit()))", "print('printed')"]
+        said = [
+            "say('words', *words)",
+            "say('sum', sum(int(w) for w in words if w.isdigit()))",
+            "print('printed')",
+        ]
         parts += rng.sample(said, k=rng.randint(1, 3))
         rng.shuffle(parts)
         for stream in streams:
             parts.insert(rng.randrange(len(parts) // 2 + 1), stream)
         body = [rng.choice(list(READS.values())), says, *parts, rng.choice(list(ENDS.values()))]
         text = "\n".join(body) + "\n"
-        used = [each for each in _IMPORTS.removeprefix("import ").replace(",", " ").split() if f"{each}." in text]
+        used = [
+            each for each in _IMPORTS.removeprefix("import ").replace(",", " ").split() if f"{each}." in text
+        ]
         rng.shuffle(used)
-        pools = ["from concurrent.futures import ThreadPoolExecutor\n"] if "ThreadPoolExecutor" in text else []
+        pools = (
+            ["from concurrent.futures import ThreadPoolExecutor\n"] if "ThreadPoolExecutor" in text else []
+        )
         return "".join([f"import {', '.join(used)}\n"] * bool(used) + pools) + text

@@ -37,9 +37,12 @@ def plain(code: str, stdin: bytes) -> Outcome:
     """As `python solution.py` ends in a fresh folder, with pipes on all three descriptors."""
     with tempfile.TemporaryDirectory() as folder:
         (Path(folder) / "solution.py").write_bytes(code.encode("utf-8", "surrogatepass"))
-        ran = subprocess.run(
-            _COMMAND, input=stdin, capture_output=True, cwd=folder, timeout=60, env=_ENVIRONMENT
-        )
+        try:
+            ran = subprocess.run(
+                _COMMAND, input=stdin, capture_output=True, cwd=folder, timeout=60, env=_ENVIRONMENT
+            )
+        except subprocess.TimeoutExpired:
+            raise AssertionError(f"this should have ended:\n{code}") from None
     return Outcome(ran.stdout, _end(ran.returncode, ran.stderr))
 
 
