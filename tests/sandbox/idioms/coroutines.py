@@ -1,4 +1,3 @@
-# ruff: noqa: E501
 """asyncio, coroutines and asynchronous generators, finished and not."""
 
 TEXT = r"""

@@ -1,4 +1,3 @@
-# ruff: noqa: E501
 """Several things at the end at once, whose order shows."""
 
 TEXT = r"""

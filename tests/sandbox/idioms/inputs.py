@@ -1,4 +1,3 @@
-# ruff: noqa: E501
 """Inputs at the edge of what programs expect."""
 
 TEXT = r"""

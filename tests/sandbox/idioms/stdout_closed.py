@@ -1,4 +1,3 @@
-# ruff: noqa: E501
 """sys.stdout is closed, deleted, detached or None; what is left unflushed; failures to flush at the end."""
 
 TEXT = r"""
