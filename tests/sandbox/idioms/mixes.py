@@ -200,7 +200,10 @@ class Writer:
         rng.shuffle(parts)
         for stream in streams:
             parts.insert(rng.randrange(len(parts) // 2 + 1), stream)
-        body = [rng.choice(list(READS.values())), says, *parts, ENDS[end]]
+        # When a collection comes by itself depends on what was allocated before the program, and so on the modules
+        # that a box has loaded already.
+        first = "gc.set_threshold(1 << 30)"
+        body = [first, rng.choice(list(READS.values())), says, *parts, ENDS[end]]
         text = "\n".join(body) + "\n"
         used = [
             each for each in _IMPORTS.removeprefix("import ").replace(",", " ").split() if f"{each}." in text
