@@ -6,8 +6,8 @@ import pytest
 from idioms import INPUT, PROGRAMS, STDIN, VITAL
 from idioms.outcome import Outcome, boxed, difference, plain
 
-# Programs that are meant to deviate, each in a line below the reason. All must be seen to do so, else their lines
-# are out of date.
+# Programs that are meant to deviate, each in a line below the reason. All must be seen to do so, else their
+# lines are out of date.
 _ALWAYS = {
     "exit and quit exist (a plain interpreter has them from `site`, which -S leaves out)": """
 exits: exit builtin

@@ -11,8 +11,8 @@ INPUT = "5\n3 1 4 1 5\nhello wörld\n\n7 8 9\n".encode()
 # Those that decide how output gets out and how a program ends: always run in full.
 VITAL = """stdout_replaced stdout_classes stdout_closed fast_io own_buffers raw_writes destructors references
 handlers hooks signals threads pools exits deaths endings_mixed"""
-EVERYDAY = """errors errors_usual stdin_read stdin_descriptors encodings coroutines algorithms contests library
-modules language reflection files inputs"""
+EVERYDAY = """errors errors_usual stdin_read stdin_descriptors encodings coroutines algorithms contests
+library modules language reflection files inputs"""
 
 
 def parse(text: str) -> dict[str, str]:

@@ -186,7 +186,8 @@ class Writer:
         rng = self._rng
         chosen = rng.choices(list(PREPARED), k=rng.choice((0, 1, 2, 2, 3, 3, 4, 5, 7)))
         parts = [PREPARED[name].format(n=n) for n, name in enumerate(chosen)]
-        if rng.random() < 0.3:
+        end = rng.choice(list(ENDS))
+        if rng.random() < 0.3 and end != "globals cleared":  # which a thread might see, or not
             parts.append(rng.choice(list(LATE.values())))
         streams = rng.choices(list(STREAMS.values()), k=rng.choice((0, 0, 0, 1, 1, 2)))
         says = rng.choice(list(SAYS.values()))
@@ -199,7 +200,10 @@ class Writer:
         rng.shuffle(parts)
         for stream in streams:
             parts.insert(rng.randrange(len(parts) // 2 + 1), stream)
-        body = [rng.choice(list(READS.values())), says, *parts, rng.choice(list(ENDS.values()))]
+        # When a collection comes by itself depends on what was allocated before the program, and so on the modules
+        # that a box has loaded already.
+        first = "gc.set_threshold(1 << 30)"
+        body = [first, rng.choice(list(READS.values())), says, *parts, ENDS[end]]
         text = "\n".join(body) + "\n"
         used = [
             each for each in _IMPORTS.removeprefix("import ").replace(",", " ").split() if f"{each}." in text
