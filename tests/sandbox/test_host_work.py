@@ -269,12 +269,12 @@ def test_judging_a_hostile_output_costs_little(name):
 
 @pytest.mark.parametrize("rule", RULES)
 def test_long_outputs_that_are_right_are_still_accepted(rule):
-    lines = "\n".join(f"{n} {n * 7 % 1000}" for n in range(400_000)) + "\n"
+    lines = "\n".join(f"{n} {n * 7 % 1000}" for n in range(150_000)) + "\n"
     judge = Rule(rule)
     assert judge.accepts(lines, lines)
     assert judge.accepts(f"\n{lines}\n\n" if rule == "strip" else f"{lines}\n\n", lines)
     assert not judge.accepts(lines.removesuffix("\n") + "1\n", lines)
-    assert not judge.accepts(lines.replace("399999 ", "399998 "), lines)
+    assert not judge.accepts(lines.replace("149999 ", "149998 "), lines)
     assert judge.accepts(lines.replace("\n", " \n"), lines) == (rule != "strip")
     assert judge.accepts(lines.replace("\n", " "), lines) == (rule in ("tokens", "float"))
     assert judge.accepts(lines.replace("\n", ".0\n"), lines) == (rule == "float")
@@ -313,17 +313,17 @@ def test_values_are_equal_as_they_were(text, expected, equal):
 
 
 def test_long_values_that_are_right_are_still_accepted():
-    numbers = [n % 1000 / 4 for n in range(500_000)]
+    numbers = [n % 1000 / 4 for n in range(150_000)]
     assert value_equal(json.dumps(numbers), numbers)
     assert value_equal(json.dumps(numbers), [numbers])
     assert value_equal(json.dumps(numbers, separators=(",", ":")), numbers)
     assert not value_equal(json.dumps([*numbers, 1]), numbers)
     assert not value_equal(json.dumps([*numbers[:-1], -1]), numbers)
-    text = "a\n😀\\" * 300_000
+    text = "a\n😀\\" * 100_000
     assert value_equal(json.dumps(text), text)
     assert value_equal(json.dumps(text, ensure_ascii=False), [text])
     assert not value_equal(json.dumps(text + "a"), text)
-    table = {f"key {n}": [n, str(n), None, {"x": n / 2}] for n in range(50_000)}
+    table = {f"key {n}": [n, str(n), None, {"x": n / 2}] for n in range(15_000)}
     assert value_equal(json.dumps(table, indent=1), table)
     assert not value_equal(json.dumps({**table, "key 7": [7, "7", None, {"x": 3}]}), table)
 
