@@ -361,7 +361,7 @@ def late(*_): raise TimeoutError
 signal.signal(signal.SIGALRM, late)
 signal.setitimer(signal.ITIMER_REAL, 0.05)
 try:
-    while True: late.__name__
+    for _ in range(10**9): int()
 except TimeoutError: print('ok')
 """,
     "pipes": """
