@@ -14,12 +14,12 @@ import signal
 import sys
 import threading
 import traceback
-from types import CodeType
+from types import CodeType, ModuleType
 from typing import NoReturn
 
 from cobalt.sandbox.guest import kernel
 
-_INTERRUPTED = -2  # Ctrl-C: ends by the signal
+INTERRUPTED = -2  # Ctrl-C: ends by the signal
 
 # Modules of which nothing is left to do at the end.
 _PLAIN_MODULES = frozenset(
@@ -38,8 +38,8 @@ _streams = id(sys.stdout), id(sys.stderr)  # no references: they are to end with
 _handlers = [0]
 
 
-def remember_handlers() -> None:
-    """Exit handlers that exist by now are not the program's."""
+def prepare() -> None:
+    """To be called before the program: exit handlers that exist by then are not the program's."""
     _handlers[0] = atexit._ncallbacks()
 
 
@@ -74,9 +74,7 @@ def _imports(code: CodeType, operations: bytes) -> list[str]:
 
 def end(status: int, plain: bool) -> NoReturn:
     """End this process as the interpreter would: threads, exit handlers, finalizers, flush."""
-    if status == _INTERRUPTED:
-        _end_interrupted()
-    if plain and _undisturbed():
+    if plain and status != INTERRUPTED and _undisturbed():
         try:
             sys.stdout.flush()
             sys.stderr.flush()
@@ -85,7 +83,11 @@ def end(status: int, plain: bool) -> NoReturn:
         else:
             os._exit(status)
     flush()
-    _put_in_order()
+    gc.callbacks.append(_find_main_late)
+    if status == INTERRUPTED:
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
+        kernel.interrupt_at_exit()
+        status = os.getpid()
     kernel.end_interpreter(status)
 
 
@@ -107,34 +109,18 @@ def _undisturbed() -> bool:
     )
 
 
-def _put_in_order() -> None:
+def _find_main_late(phase: str, info: dict[str, int]) -> None:
     """Finalizers of cyclic garbage run in the order of the collector's list. Give it the interpreter's own.
 
-    There, its last collection comes to the main module late, and to everything else through it.
+    There, the last collection but one comes to the main module late, and to everything else through it.
     """
-    if gc.isenabled():
-        late = [sys.modules.pop("__main__", None)]
-        gc.collect()
-        sys.modules["__main__"] = late.pop()  # type: ignore[assignment]
+    if phase == "stop" and _late:
+        sys.modules["__main__"] = _late.pop()[0]
+    elif info["generation"] == 2 and "__main__" in sys.modules:
+        _late.append([sys.modules.pop("__main__")])
 
 
-def _end_interrupted() -> NoReturn:
-    """As the interpreter: by the signal, after everything else. (It has no call for that.)"""
-    steps = (threading._shutdown, atexit._run_exitfuncs, flush, _let_go, flush)  # type: ignore[attr-defined]
-    for step in steps:
-        try:
-            step()
-        except BaseException as error:
-            report(error)
-    signal.signal(signal.SIGINT, signal.SIG_DFL)
-    os.kill(os.getpid(), signal.SIGINT)
-    os._exit(130)
-
-
-def _let_go() -> None:
-    sys.last_type = sys.last_value = sys.last_traceback = None
-    sys.modules.pop("__main__", None)
-    gc.collect()
+_late: list[list[ModuleType]] = []
 
 
 def status_of(error: BaseException) -> int:
@@ -150,11 +136,12 @@ def status_of(error: BaseException) -> int:
         report(error)
     except SystemExit as stop:  # out of the program's own hook
         return _exit_status(stop)
-    return _INTERRUPTED if type(error) is KeyboardInterrupt else 1
+    return INTERRUPTED if type(error) is KeyboardInterrupt else 1
 
 
 def _exit_status(stop: SystemExit) -> int:
     code = stop.code
+    kernel.libc.fflush(None)
     if code is None:
         return 0
     if isinstance(code, int):
@@ -171,7 +158,9 @@ def report(error: BaseException) -> None:
     try:
         if sys.excepthook is not sys.__excepthook__:
             sys.excepthook(type(error), error, error.__traceback__)
-        elif isinstance(error, NameError | AttributeError | ImportError) and not error.__context__:
+            return
+        kernel.libc.fflush(None)
+        if isinstance(error, NameError | AttributeError | ImportError) and not error.__context__:
             # Only the interpreter's own display says "Did you mean", and only ours has the program's lines.
             sys.stderr.write("Traceback (most recent call last):\n")
             sys.stderr.write("".join(traceback.format_tb(error.__traceback__)))

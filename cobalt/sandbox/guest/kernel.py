@@ -191,6 +191,12 @@ def end_interpreter(status: int) -> NoReturn:
     os._exit(status)  # not reached
 
 
+def interrupt_at_exit() -> None:
+    """Let exit(OWN_PID) end in SIGINT: at its very end the C library calls `kill` with that status."""
+    if hasattr(libc, "on_exit"):
+        libc.on_exit(libc.kill, ctypes.c_long(signal.SIGINT))
+
+
 def find_recursion() -> None:
     """Look for where the interpreter keeps how deep this thread may still recurse, for `forget_frames`."""
     start = ctypes.cast(_quick.PyThreadState_Get(), ctypes.POINTER(ctypes.c_int))

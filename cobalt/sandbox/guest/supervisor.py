@@ -51,7 +51,7 @@ class Supervisor:
         os.close(source_fd)
         import_packages(source, self._packages)
         gc.freeze()
-        ending.remember_handlers()
+        ending.prepare()
         program = Program(source, self._fn, code_fd, exit_and_quit=self._limits.exit_and_quit)
         # How far a test came, until it closes its end: the program itself cannot write here.
         self._told, tell = os.pipe2(os.O_NONBLOCK)

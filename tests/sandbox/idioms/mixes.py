@@ -141,7 +141,7 @@ ENDS = {
     "sys.exit text": "sys.exit('text')",
     "sys.exit big": "sys.exit(2 ** 70)",
     "sys.exit negative": "sys.exit(-1)",
-    "sys.exit of a false value": "sys.exit(())",
+    "sys.exit of a false value": "sys.exit('')",
     "SystemExit": "raise SystemExit(words[:1])",
     "sys.exit in finally": "try:\n    1 / 0\nfinally:\n    say('finally')\n    sys.exit(4)",
     "error": "words[100]",

@@ -26,7 +26,7 @@ class Outcome(NamedTuple):
 def _end(returncode: int, stderr: bytes) -> str:
     if returncode < 0:
         return f"signal {signal.Signals(-returncode).name}"
-    lines = stderr.rstrip().splitlines()
+    lines = [line for line in stderr.rstrip().splitlines() if b"Warning: " not in line]  # which say where
     name = _NAME.match(lines[-1]) if lines else None
     if returncode == 1 and name:
         return f"raised {name[1].decode()}"
