@@ -22,6 +22,8 @@ def _check(box, seeds: range) -> None:
     for seed, (code, expected) in zip(seeds, _programs(seeds), strict=True):
         ends.add(expected.end.split()[0])
         differs = difference(expected, boxed(box, code, STDIN))
+        if expected.end == "signal SIGINT" and differs.startswith("ends with exit 120,"):
+            continue  # wanted: Ctrl-C ends by the signal, but not where output cannot be flushed as well
         if differs and plain(code, STDIN) != expected:
             unsteady += 1  # it does not even end twice in the same way in a plain interpreter
         elif differs:

@@ -15,21 +15,17 @@ exits: quit builtin
 exits: exit builtin with a status
 exits: quit builtin with text
 """,
-    "stdin is a file, whose size is known and which can be read again": """
-stdin_descriptors: dev stdin after input
-stdin_descriptors: getline
-stdin_descriptors: os.fstat size printed
-stdin_descriptors: kind of stdin
-stdin_descriptors: seekable
-stdin_descriptors: seek back
-stdin_descriptors: epoll
+    "the frames that start it lie below the program's": """
+reflection: stack
+reflection: frames
+reflection: depth of the stack
+reflection: extract_stack
 """,
-    "stdout is a file: it has a position, can be cut, and is cut by whoever opens it by name": """
-stdin_descriptors: tell of stdout
-stdin_descriptors: truncate stdout
-encodings: utf-16
-raw_writes: dev stdout after a flushed print
-raw_writes: dev stdout appended
+    "an exception without arguments is made of `sys.exit(())` before it is looked at": """
+exits: empty tuple
+""",
+    "the streams are known to the process that it is a copy of": """
+stdout_closed: the last reference to stdout goes with one in a cycle
 """,
     "no other program can be started": """
 modules: subprocess tried
@@ -54,17 +50,6 @@ signals: fork in an exit handler
 signals: fork with pipe
 signals: multiprocessing pool
 signals: multiprocessing Process
-""",
-    "devices cannot be opened": """
-stdout_classes: dup2 of null before the flush
-stdout_classes: stdout is devnull and back
-stdout_classes: stdout is devnull
-stdout_closed: closed pipe and silenced as the manual says
-stdout_closed: fd 1 read only
-stdout_closed: stdout replaced by a closed file
-files: many open files
-files: devices
-files: is a directory
 """,
     "/proc cannot be read": """
 modules: open descriptors

@@ -17,6 +17,7 @@ _ALL = (
     | kernel.CLONE_NEWNET
     | kernel.CLONE_NEWUTS
 )
+DEVICES = ("null", "full", "urandom")  # not zero: of it one has shared memory that no limit sees
 PACKAGES = "/packages"  # where programs see installed packages
 _STAGE = "/tmp"  # covered by the new root, in our own mount namespace only
 _LOCKED = kernel.MS_NOSUID | kernel.MS_NODEV
@@ -71,7 +72,7 @@ def become_nobody(needed: list[str]) -> None:
 
 
 def _populate(shown: list[str]) -> None:
-    """A root file system at `_STAGE`, read-only: the interpreter, the packages `shown` and five devices."""
+    """A root file system at `_STAGE`, read-only: the interpreter, the packages `shown` and three devices."""
     kernel.mount("none", "/", "", kernel.MS_REC | kernel.MS_PRIVATE)
     paths = readable_paths()
     # A project below the staging folder would be out of sight once that is covered.
@@ -92,7 +93,7 @@ def _populate(shown: list[str]) -> None:
     packages = f"{_STAGE}{sysconfig.get_path('stdlib')}/site-packages"
     if os.path.isdir(packages) and os.listdir(packages):
         kernel.mount("tmpfs", packages, "tmpfs", _LOCKED | kernel.MS_RDONLY, "size=4k,mode=755")
-    for device in ("null", "zero", "full", "urandom"):
+    for device in DEVICES:
         _bind(f"/dev/{device}", False, kernel.MS_NOSUID)
     os.symlink("urandom", f"{_STAGE}/dev/random")
     os.symlink("/proc/self/fd", f"{_STAGE}/dev/fd")

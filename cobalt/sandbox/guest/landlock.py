@@ -9,7 +9,6 @@ from cobalt.sandbox.guest import kernel
 
 _CREATE, _ADD_RULE, _RESTRICT = 444, 445, 446
 _WRITE_FILE, _READ_FILE, _READ_DIR, _TRUNCATE = 1 << 1, 1 << 2, 1 << 3, 1 << 14
-_DEVICES = ("null", "zero", "full", "random", "urandom")
 _FS_BITS = {1: 13, 2: 14, 3: 15, 4: 15}  # rights known to each version of the interface; 16 from 5 on
 
 
@@ -18,8 +17,8 @@ def version() -> int:
     return max(0, int(kernel.libc.syscall(_CREATE, None, ctypes.c_size_t(0), 1)))
 
 
-def ruleset(readable: list[str]) -> int:
-    """A descriptor of rules: `readable` folders and files may be read, harmless devices used, nothing else."""
+def ruleset(readable: list[str], devices: list[str]) -> int:
+    """A descriptor of rules: `readable` folders and files may be read, `devices` used, nothing else."""
     abi = version()
     if abi < 1:
         raise OSError("this kernel has no Landlock, or it is not enabled")
@@ -32,8 +31,8 @@ def ruleset(readable: list[str]) -> int:
     for path in readable:
         if not os.path.islink(path):  # following links takes no right; what they lead to is listed too
             _allow(fd, path, _READ_FILE | (_READ_DIR if os.path.isdir(path) else 0))
-    for device in _DEVICES:
-        _allow(fd, f"/dev/{device}", (_READ_FILE | _WRITE_FILE | _TRUNCATE) & rights)
+    for device in devices:
+        _allow(fd, device, (_READ_FILE | _WRITE_FILE | _TRUNCATE) & rights)
     return int(fd)
 
 

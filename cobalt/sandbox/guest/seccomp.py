@@ -16,17 +16,16 @@ from cobalt.sandbox.guest import kernel
 from cobalt.sandbox.guest.syscalls import NUMBERS
 
 _ALLOWED = """
-access alarm arch_prctl brk capget capset chdir clock_getres close close_range copy_file_range dup dup2 dup3
+access alarm arch_prctl brk capget capset chdir close close_range copy_file_range dup dup2 dup3
 epoll_create epoll_create1 epoll_ctl epoll_pwait epoll_pwait2 epoll_wait eventfd eventfd2 exit exit_group
 faccessat faccessat2 fallocate fchdir fork fstat fstatfs ftruncate futex getcpu getcwd getdents getdents64
-getegid geteuid getgid getgroups getitimer getpeername getpgid getpgrp getpid getppid getpriority getrandom
+getegid geteuid getgid getgroups getitimer getpeername getpgid getpgrp getpid getppid getrandom
 getresgid getresuid getrlimit getrusage getsid getsockname getsockopt gettid gettimeofday getuid kill
-landlock_restrict_self lseek lstat mlock mlock2 mlockall mmap mprotect mremap msync munlock munlockall munmap
-nanosleep newfstatat pause pidfd_open pipe poll ppoll pread64 preadv preadv2 pselect6 pwrite64 pwritev pwritev2
+landlock_restrict_self lseek lstat mlock mlock2 mlockall mprotect mremap msync munlock munlockall munmap
+nanosleep newfstatat pause pidfd_open pipe poll ppoll pread64 preadv pselect6 pwrite64 pwritev
 read readlink readlinkat readv recvfrom recvmmsg recvmsg restart_syscall rseq rt_sigpending rt_sigprocmask
 rt_sigqueueinfo rt_sigreturn rt_sigsuspend rt_sigtimedwait rt_tgsigqueueinfo sched_get_priority_max
-sched_get_priority_min sched_getaffinity sched_getattr sched_getparam sched_getscheduler sched_rr_get_interval
-sched_yield select sendfile sendmmsg sendmsg sendto set_robust_list set_tid_address setfsgid setfsuid setgid
+sched_get_priority_min sched_yield select sendfile sendmmsg sendmsg sendto set_robust_list set_tid_address  setgid
 setgroups setitimer setpgid setregid setresgid setresuid setreuid setrlimit setsid setuid shutdown sigaltstack
 signalfd signalfd4 stat statfs sysinfo tgkill time timer_delete timer_getoverrun timer_gettime timer_settime
 timerfd_create timerfd_gettime timerfd_settime times umask uname vfork wait4 waitid write writev
@@ -35,8 +34,8 @@ timerfd_create timerfd_gettime timerfd_settime times umask uname vfork wait4 wai
 # Only where a program has files and processes of its own (the kernel asks for capabilities before it mounts).
 _ALLOWED_IN_NAMESPACES = """
 accept accept4 bind chmod chown connect creat fchmod fchmodat fchmodat2 fchown fchownat futimesat lchown link
-linkat listen mkdir mkdirat mknod mknodat mount pidfd_send_signal rename renameat renameat2 rmdir setns symlink
-symlinkat tkill truncate umount2 unlink unlinkat unshare utime utimensat utimes
+linkat listen mkdir mkdirat mknod mknodat mount pidfd_send_signal rename renameat renameat2 rmdir symlink
+symlinkat tkill truncate umount2 unlink unlinkat utime utimensat utimes
 """
 
 # Answered with success and not done. Of a program's own files they mean nothing; on files that it shares with
@@ -48,8 +47,8 @@ _ANSWERED = {
     errno.ENOSYS: "clone3 memfd_create openat2 statx",  # flags in memory, where a filter cannot see them
     errno.EOPNOTSUPP: """fgetxattr flistxattr fremovexattr fsetxattr getxattr lgetxattr listxattr llistxattr
         lremovexattr lsetxattr removexattr setxattr""",
-    errno.EACCES: "execve execveat",
 }
+_QUESTIONS = "sched_getaffinity sched_getattr sched_getparam sched_getscheduler sched_rr_get_interval"
 _NEWEST = 452  # a call above this number is answered with ENOSYS, as by a kernel that does not know it
 
 _LD, _AND, _JEQ, _JGT, _JGE, _JSET, _RET = 0x20, 0x54, 0x15, 0x25, 0x35, 0x45, 0x06
@@ -57,7 +56,9 @@ _ALLOW, _ERRNO, _KILL = 0x7FFF0000, 0x00050000, 0x80000000
 _AUDIT_ARCH = {"x86_64": 0xC000003E, "aarch64": 0xC00000B7}
 _NEW_NAMESPACES = 0x7E020000  # every CLONE_NEW* flag that `clone` knows
 _CLONE_VM, _CLONE_VFORK, _CLONE_PARENT, _CLONE_THREAD = 0x100, 0x4000, 0x8000, 0x10000
+_CLONE_TRACED = 0x802000
 _SIGCHLD = 17
+_MAP_SHARED, _MAP_ANONYMOUS = 0x01, 0x20
 _AF_UNIX, _SOCK_STREAM_CLOEXEC = 1, 0o2000001
 _O_TMPFILE, _O_NOTIFICATION_PIPE = 0o20000000, 0o200
 _NEGATIVE, _THREAD_CLOCK, _OWN_CLOCK = 0x80000000, 4, 0xFFFFFFFA
@@ -76,10 +77,10 @@ _TERMINAL_REQUESTS = (
 _FCNTL_LOCKS = (6, 7, 37, 38)  # pretended, as flock
 _FCNTL = (
     fcntl.F_DUPFD, fcntl.F_GETFD, fcntl.F_SETFD, fcntl.F_GETFL, fcntl.F_SETFL, fcntl.F_GETOWN,
-    fcntl.F_DUPFD_CLOEXEC, 1032, 1034,  # F_GETPIPE_SZ, F_GET_SEALS
+    fcntl.F_DUPFD_CLOEXEC, 1032, 1034, 5, 36,  # F_GETPIPE_SZ, F_GET_SEALS, F_GETLK, F_OFD_GETLK
 )  # fmt: skip
-# Names, death signals, timer slack; questions about oneself; what the test's own process still has to do.
-_PRCTL = (1, 2, 3, 15, 16, 21, 22, 23, 29, 30, 38, 39)
+# A name; questions about oneself; what a test's own process still has to do.
+_PRCTL = (2, 3, 15, 16, 21, 22, 23, 38, 39)
 _MADVICE = (0, 1, 2, 3, 4, 8, 9, 10, 11, 14, 15, 16, 17, 18, 19, 22, 23)  # about memory of one's own
 _SOCKET_OPTIONS = (2, 9, 13, 15, 16, 20, 21, 66, 67)  # none that makes buffers larger
 _SO_SOCKET = 1
@@ -172,7 +173,7 @@ def install(packed: bytes, pid: int = 0) -> None:
 def base_filter(*, own_namespaces: bool) -> bytes:
     """For the zygote, after set-up: what Python needs, no way into other processes, local sockets only."""
     rules = Filter()
-    _check_processes(rules)
+    _check_processes(rules, own_namespaces=own_namespaces)
     _check_files(rules)
     if own_namespaces:
         rules.only("socket socketpair", 0, _AF_UNIX)
@@ -188,10 +189,10 @@ def base_filter(*, own_namespaces: bool) -> bytes:
     return rules.packed((_JGT, 1, 0, _NEWEST), _REFUSE, _fail(errno.ENOSYS))
 
 
-def _check_processes(rules: Filter) -> None:
+def _check_processes(rules: Filter, *, own_namespaces: bool) -> None:
     rules.check(
         "clone", _argument(0),
-        (_JSET, 0, 1, _NEW_NAMESPACES | _CLONE_PARENT), _REFUSE,
+        (_JSET, 0, 1, _NEW_NAMESPACES | _CLONE_PARENT | _CLONE_TRACED), _REFUSE,
         (_JSET, 0, 1, _CLONE_THREAD), _PASS,
         (_JSET, 0, 2, _CLONE_VM), (_JSET, 1, 0, _CLONE_VFORK), _REFUSE,  # its memory would be counted twice
         (_AND, 0, 0, 0xFF), (_JEQ, 0, 1, _SIGCHLD), _PASS, _REFUSE,
@@ -207,20 +208,34 @@ def _check_processes(rules: Filter) -> None:
     rules.check(
         "setpriority", _argument(0), (_JEQ, 0, 2, 0), _argument(1), (_JEQ, 1, 0, 0), _REFUSE, _fail(0)
     )
+    options = _PRCTL if own_namespaces else (kernel.PR_SET_PDEATHSIG, *_PRCTL)
     rules.check(
         "prctl", _argument(0),
         (_JEQ, 0, 3, kernel.PR_SET_DUMPABLE),  # a process that hides its memory could not be measured
-        _argument(1), (_JEQ, len(_PRCTL) + 2, 0, 1), _REFUSE,
-        *((_JEQ, len(_PRCTL) - place, 0, option) for place, option in enumerate(_PRCTL)),
+        _argument(1), (_JEQ, len(options) + 2, 0, 1), _REFUSE,
+        *((_JEQ, len(options) - place, 0, option) for place, option in enumerate(options)),
         _fail(errno.EINVAL), _PASS,
     )  # fmt: skip
     # CPU clocks: this thread's and its process's. Others' would tell what the test before has used.
     rules.check(
-        "clock_gettime clock_nanosleep timer_create", _argument(0),
+        "clock_gettime clock_getres clock_nanosleep timer_create", _argument(0),
         (_JSET, 0, 3, _NEGATIVE), (_JEQ, 2, 0, _OWN_CLOCK), (_JSET, 1, 0, _THREAD_CLOCK), _fail(errno.EINVAL),
         _PASS,
     )  # fmt: skip
+    # Memory that is shared and has no name lives on in whole while a page of it is mapped: no limit sees it.
+    rules.check(
+        "mmap", _argument(3),
+        (_JSET, 0, 2, _MAP_ANONYMOUS), (_JSET, 0, 1, _MAP_SHARED), _REFUSE, _PASS,
+    )  # fmt: skip
     rules.only("madvise", 2, *_MADVICE, error=errno.EINVAL)
+    if own_namespaces:  # not about process 1
+        rules.check(_QUESTIONS, _argument(0), (_JEQ, 0, 1, 1), _REFUSE, _PASS)
+        rules.check("getpriority", _argument(1), (_JEQ, 0, 1, 1), _REFUSE, _PASS)
+        rules.only("unshare", 0, kernel.CLONE_NEWNS, kernel.CLONE_NEWPID)
+        rules.only("setns", 1, kernel.CLONE_NEWPID)
+    else:
+        rules.answer(_QUESTIONS, _PASS)
+        rules.answer("getpriority", _PASS)
 
 
 def _check_files(rules: Filter) -> None:
@@ -228,6 +243,7 @@ def _check_files(rules: Filter) -> None:
     rules.without("open", 1, _O_TMPFILE, errno.EOPNOTSUPP)
     rules.without("openat", 2, _O_TMPFILE, errno.EOPNOTSUPP)
     rules.without("pipe2", 1, _O_NOTIFICATION_PIPE, errno.EINVAL)
+    rules.only("preadv2 pwritev2", 5, 0, error=errno.EOPNOTSUPP)  # else they tell what the host has cached
     rules.only("ioctl", 1, *_TERMINAL_REQUESTS, error=errno.ENOTTY)
     locks = [(_JEQ, len(_FCNTL_LOCKS) - place, 0, command) for place, command in enumerate(_FCNTL_LOCKS)]
     rest = [(_JEQ, len(_FCNTL) - place, 0, command) for place, command in enumerate(_FCNTL)]
@@ -250,4 +266,6 @@ def test_filter(*, own_namespaces: bool) -> bytes:
         rules.check("clone", _argument(0), (_JSET, 1, 0, _CLONE_THREAD), _REFUSE, _PASS)
         rules.check("prctl", _argument(0), (_JEQ, 0, 1, kernel.PR_SET_PDEATHSIG), _REFUSE, _PASS)
         rules.only("kill tgkill rt_sigqueueinfo rt_tgsigqueueinfo", 0, _SELF)
+        rules.only(_QUESTIONS, 0, 0, _SELF)
+        rules.only("getpriority", 1, 0, _SELF)
     return rules.packed(_PASS)

@@ -84,8 +84,8 @@ class Supervisor:
                 self._last_pid = os.open("/proc/sys/kernel/ns_last_pid", os.O_WRONLY | os.O_CLOEXEC)
             box.private_processes()
             self._folders = box.Folders(self._limits.tmp_bytes)
-            # Processes are counted within the worker's user namespace: zygote and supervisor are two of them.
-            processes = self._limits.processes + 2
+            # Counted are those of the worker's user namespace: waiter, zygote and supervisor too.
+            processes = self._limits.processes + 3
         elif self._kills_children:
             kernel.prctl(kernel.PR_SET_CHILD_SUBREAPER, 1)
         child.set_limits(child.plan_limits(self._limits, processes=processes))

@@ -16,7 +16,7 @@ class CannotMeasure(Exception):
 
 
 class Usage(NamedTuple):
-    """What the processes `pids` use together. `memory_bytes` is 0 for a single one: the kernel limits that."""
+    """What the processes `pids` use together."""
 
     cpu_s: float
     memory_bytes: int
@@ -36,8 +36,7 @@ def measure(pid: int, *, everything: bool) -> Usage:
             continue
         ticks += sum(map(int, fields[11:15]))  # its own, and those of its children that have been waited for
         threads += int(fields[17])
-        if len(pids) > 1:
-            memory += _memory(each)
+        memory += _memory(each, shares=len(pids) > 1)
     return Usage(ticks / _CLOCK_TICKS, memory, threads, pids)
 
 
@@ -77,11 +76,18 @@ def _read(path: str) -> bytes:
         raise
 
 
-def _memory(pid: int) -> int:
-    """Bytes of a process: its memory, what it shares counted in proportion, and what the kernel may keep for it.
+def _memory(pid: int, *, shares: bool) -> int:
+    """Bytes of a process: its memory and page tables, and the most that the kernel may keep for it.
 
-    Raises CannotMeasure if the process lives and hides them.
+    `shares`: what it shares with others is counted in proportion. Raises CannotMeasure if the process lives and
+    hides what it uses.
     """
+    total = 0
+    for line in _read(f"/proc/{pid}/status").splitlines():
+        if line.startswith((b"VmPTE:", b"VmRSS:")) and not (shares and line.startswith(b"VmRSS:")):
+            total += int(line.split()[1]) * 1024
+    if not shares:
+        return total
     try:
         lines = _read(f"/proc/{pid}/smaps_rollup").splitlines()
         descriptors = len(os.listdir(f"/proc/{pid}/fd"))
@@ -92,5 +98,5 @@ def _memory(pid: int) -> int:
         if not fields or int(fields[6]) & _EXITING:
             return 0
         raise CannotMeasure(f"process {pid}: {error}") from None
-    shared = sum(int(line.split()[1]) * 1024 for line in lines if line.startswith(b"Pss:"))
-    return shared + max(0, descriptors - _STANDARD) * _DESCRIPTOR_BYTES
+    total += sum(int(line.split()[1]) * 1024 for line in lines if line.startswith(b"Pss:"))
+    return total + max(0, descriptors - _STANDARD) * _DESCRIPTOR_BYTES

@@ -28,7 +28,10 @@ class Level:
         self.packages = packages  # folders, as the host has them
         self.package_names = [name for name in map(os.path.basename, packages) if name.isidentifier()]
         self.own_pids = name == "namespaces"
-        self.rules_fd = landlock.ruleset(box.readable_paths() + packages) if name == "landlock" else -1
+        self.rules_fd = -1
+        if name == "landlock":
+            devices = [f"/dev/{device}" for device in (*box.DEVICES, "random")]
+            self.rules_fd = landlock.ruleset(box.readable_paths() + packages, devices)
         self.null_fd = os.open("/dev/null", os.O_WRONLY | os.O_CLOEXEC)
         self.pid_namespace = -1  # set inside
         self.test_filter = b""  # set inside
