@@ -185,7 +185,7 @@ class Worker:
 
 
 class Program:
-    """A program held by a worker. It is compiled by its first run."""
+    """A program held by a worker. It is compiled before its first run."""
 
     def __init__(
         self, worker: Worker, source: bytes, limits: Limits, fn_name: str | None, output_bytes: int
@@ -277,5 +277,5 @@ def _facts(answer: bytes, files: RunFiles, *, answers: bool) -> RunFacts:
         stdout_size=files.stdout_size,
         stderr_size=stderr_size,
         queued_s=queued_s,
-        compile_failed=wire.PHASES[phase] == "compiling",
+        compile_failed=phase == wire.COMPILES,
     )

@@ -1,4 +1,4 @@
-"""The program: compiled in the process of its first test, then run in each as `python solution.py` would."""
+"""The program: compiled in a process of its own, then run in each test's as `python solution.py` would."""
 
 import _sitebuiltins
 import builtins
@@ -58,34 +58,39 @@ class Program:
         # The only reference, as in any interpreter: the end of the program depends on it.
         sys.modules[main.__name__] = sys.modules["__main__"] = main
 
-    def load(self, progress_fd: int) -> tuple[CodeType, bool]:
-        """The compiled program, and whether the short end will do for it (`ending.is_plain`).
+    def compile(self, progress_fd: int) -> NoReturn:
+        """Compile in a process of its own, for all tests: each finds the same memory, whether it is the first.
 
-        The first test compiles, and keeps what it made for the others. What is written to `progress_fd` says
-        when compiling begins and when it has succeeded; if it fails, the process ends as the interpreter would.
+        What is written to `progress_fd` says when compiling begins and when it has succeeded; if it fails, the
+        process ends as the interpreter would.
         """
+        code = self._compile(progress_fd)
+        try:
+            view = memoryview(marshal.dumps(code) + bytes([ending.is_plain(code, self._source)]))
+            while view:
+                view = view[os.write(self._code_fd, view) :]
+        except (ValueError, OSError):  # nested too deeply, or too large: each test compiles for itself
+            os.ftruncate(self._code_fd, 0)
+        os._exit(0)
+
+    def load(self, progress_fd: int) -> tuple[CodeType, bool]:
+        """The compiled program, and whether the short end will do for it (`ending.is_plain`)."""
         size = os.fstat(self._code_fd).st_size
         if size:
             data = os.pread(self._code_fd, size, 0)
             return marshal.loads(data), data[-1] == 1
+        code = self._compile(progress_fd)
+        return code, ending.is_plain(code, self._source)
+
+    def _compile(self, progress_fd: int) -> CodeType:
         os.write(progress_fd, wire.COMPILING)
         try:
             code = compile(self._source, NAME, "exec", dont_inherit=True)
         except BaseException as error:
             ending.report(error.with_traceback(None))
             os._exit(1)
-        plain = ending.is_plain(code, self._source)
-        self._keep(code, plain)
         os.write(progress_fd, wire.COMPILED)
-        return code, plain
-
-    def _keep(self, code: CodeType, plain: bool) -> None:
-        try:
-            view = memoryview(marshal.dumps(code) + bytes([plain]))
-            while view:
-                view = view[os.write(self._code_fd, view) :]
-        except (ValueError, OSError):  # nested too deeply, or too large: each test compiles for itself
-            os.ftruncate(self._code_fd, 0)
+        return code
 
     def run(self, code: CodeType, plain: bool, answer: mmap.mmap | None) -> NoReturn:
         """Run the program as the main script, or call its function, and end this process."""

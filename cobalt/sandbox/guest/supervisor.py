@@ -40,7 +40,7 @@ class Supervisor:
         self._null_fd = level.null_fd
         self._isolation = child.Isolation(level, limits)
         self._folders: box.Folders | None = None
-        self._last_pid = self._told = self._code_fd = -1
+        self._last_pid = self._told = self._tell = -1
         self._compiled = False
 
     def serve(self, source_fd: int, code_fd: int) -> None:
@@ -54,28 +54,55 @@ class Supervisor:
         ending.prepare()
         program = Program(source, self._fn, code_fd, exit_and_quit=self._limits.exit_and_quit)
         # How far a test came, until it closes its end: the program itself cannot write here.
-        self._told, tell = os.pipe2(os.O_NONBLOCK)
-        self._code_fd = code_fd
-        while True:
-            what, order, descriptors = wire.receive(self._control)
-            if what != wire.RUN:
-                return
-            cpu_s, wall_s, only_compile = wire.ORDER.unpack(order)
-            if self._folders is not None:
-                self._folders.begin()
-            if self._last_pid >= 0:
-                # Every test gets the same process id: the next one must not tell what the last one started.
-                os.pwrite(self._last_pid, b"1", 0)
-            start = time.monotonic()
-            pid = kernel.fork()
-            if pid == 0:
-                self._test(program, descriptors, tell, only_compile)
-            for fd in descriptors:
-                os.close(fd)
-            facts = self._watch(pid, start, cpu_s, wall_s)
-            if self._folders is not None:
-                self._folders.renew()
-            self._control.send(wire.DONE + facts)
+        self._told, self._tell = os.pipe2(os.O_NONBLOCK)
+        while self._serve_one(program):
+            pass
+
+    def _serve_one(self, program: Program) -> bool:
+        """One order of the host's; False if it was the last.
+
+        A call of its own, so that nothing of one test is left in what the next one inherits.
+        """
+        what, order, descriptors = wire.receive(self._control)
+        if what != wire.RUN:
+            return False
+        cpu_s, wall_s, only_compile = wire.ORDER.unpack(order)
+        facts = None
+        if not self._compiled:
+            facts = self._run(program, descriptors, cpu_s, wall_s, only_compile=True)
+            self._compiled = True
+            if facts[1] == wire.RUNNING and not only_compile:
+                facts = None
+        if facts is None:
+            facts = self._run(program, descriptors, cpu_s, wall_s)
+        for fd in descriptors:
+            os.close(fd)
+        self._control.send(wire.DONE + facts)
+        return True
+
+    def _run(
+        self,
+        program: Program,
+        descriptors: tuple[int, ...],
+        cpu_s: float,
+        wall_s: float,
+        *,
+        only_compile: bool = False,
+    ) -> bytes:
+        """Run a test, or the compiler in its place. Returns `wire.FACTS` and `wire.USAGE`."""
+        if self._folders is not None:
+            self._folders.begin()
+        if self._last_pid >= 0:
+            # Every test gets the same process id: the next one must not tell what the last one started.
+            os.pwrite(self._last_pid, b"1", 0)
+        start = time.monotonic()
+        pid = kernel.fork()
+        if pid == 0:
+            self._test(program, descriptors, only_compile)
+        facts = self._watch(pid, start, cpu_s, wall_s)
+        if self._folders is not None:
+            self._folders.renew()
+        return facts
 
     def _set_up(self) -> None:
         processes = None
@@ -83,6 +110,7 @@ class Supervisor:
             with contextlib.suppress(OSError):
                 self._last_pid = os.open("/proc/sys/kernel/ns_last_pid", os.O_WRONLY | os.O_CLOEXEC)
             box.private_processes()
+            os.listdir("/proc")  # process 1 is refused from now on, instead of not being found at first
             self._folders = box.Folders(self._limits.tmp_bytes)
             # Counted are those of the worker's user namespace: waiter, zygote and supervisor too.
             processes = self._limits.processes + 3
@@ -92,9 +120,7 @@ class Supervisor:
         if self._limits.memory_bytes < 1 << 30:
             kernel.set_thread_stack(self._limits.memory_bytes >> 7)
 
-    def _test(
-        self, program: Program, descriptors: tuple[int, ...], tell: int, only_compile: bool
-    ) -> NoReturn:
+    def _test(self, program: Program, descriptors: tuple[int, ...], only_compile: bool) -> NoReturn:
         """The child: becomes a test."""
         answer = None
         try:
@@ -104,11 +130,11 @@ class Supervisor:
             self._isolation.enter(descriptors)
         except BaseException as error:
             with contextlib.suppress(BaseException):
-                os.write(tell, wire.SET_UP_FAILED + repr(error).encode()[:4000])
+                os.write(self._tell, wire.SET_UP_FAILED + repr(error).encode()[:4000])
             os._exit(_SET_UP_FAILED)
-        code, plain = program.load(tell)
         if only_compile:
-            os._exit(0)
+            program.compile(self._tell)
+        code, plain = program.load(self._tell)
         os.closerange(3, 1 << 16)
         program.run(code, plain, answer)
 
@@ -128,7 +154,7 @@ class Supervisor:
         seen = seen or kernel.wait(pid) or b""
         wall = time.monotonic() - start
         left = self._kill_rest()
-        phase = 2 if self._compiled and seen.startswith(_EXIT_0) else self._phase()
+        phase = wire.RUNNING if self._compiled and seen.startswith(_EXIT_0) else self._phase()
         facts = wire.FACTS.pack(wire.WHY.index(why), phase, wall, queued, left)
         kernel.forget_usage()
         return facts + seen
@@ -158,15 +184,14 @@ class Supervisor:
         return why, queued, min(tick, max(0.002, min(cpu_s - use.cpu_s, abs(wall_s + queued - wall))))
 
     def _phase(self) -> int:
-        """How far the test came, as a place in `wire.PHASES`. Raises OSError if it could not be set up."""
-        self._compiled = os.fstat(self._code_fd).st_size > 0
+        """How far the test came, `wire.COMPILES` or `wire.RUNNING`. Raises OSError if it could not be set up."""
         try:
             words = os.read(self._told, 1 << 12)
         except BlockingIOError:
-            return 2
+            return wire.RUNNING
         if words[:1] == wire.SET_UP_FAILED:
             raise OSError(f"a test could not be set up: {words[1:].decode(errors='replace')}")
-        return 2 if words.endswith(wire.COMPILED) else 1
+        return wire.RUNNING if words.endswith(wire.COMPILED) else wire.COMPILES
 
     def _kill_rest(self) -> float:
         """End whatever a test left behind; returns the CPU seconds that it had used."""

@@ -23,9 +23,9 @@ MESSAGE_BYTES = 1 << 16
 ORDER = struct.Struct("<dd?")  # of a run: CPU seconds, wall seconds, whether only to compile
 FACTS = struct.Struct(
     "<BB3d"
-)  # place in WHY, place in PHASES; wall s, queued s, CPU s of processes left behind
+)  # place in WHY, COMPILES or RUNNING; wall s, queued s, CPU s of processes left behind
 WHY = ("", "cpu", "wall", "memory", "processes")  # the limit that was struck
-PHASES = ("set-up", "compiling", "running")  # how far a run came
+COMPILES, RUNNING = 1, 2  # how far a run came
 USAGE = struct.Struct(
     "=i4x4qq104x"
 )  # as wait4 fills it: status; user, system time (s, us); peak KiB; the rest
