@@ -161,7 +161,6 @@ def enter(parent_fd: int, control_fd: int, packages: list[str]) -> bool:
     except OSError:
         closed = False
     kernel.drop_bounding_set()
-    kernel.prctl(kernel.PR_SET_DUMPABLE, 0)
     return closed
 
 

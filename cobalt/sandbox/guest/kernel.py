@@ -223,11 +223,3 @@ def forget_frames() -> None:
 
 _recursion: list[ctypes.c_int] = []
 _quick.PyThreadState_Get.restype = ctypes.c_void_p
-
-_no_signals = ctypes.create_string_buffer(128)
-_NO_SIGNALS = ctypes.addressof(_no_signals)
-_quick.sigprocmask.argtypes = [ctypes.c_int, ctypes.c_void_p, ctypes.c_void_p]
-
-
-def unblock_signals() -> None:
-    _quick.sigprocmask(signal.SIG_SETMASK.value, _NO_SIGNALS, None)

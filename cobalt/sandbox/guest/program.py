@@ -20,6 +20,8 @@ from cobalt.sandbox.guest import ending, kernel, wire
 
 NAME = "solution.py"  # as which the program is run
 
+_KEPT_BYTES = 16 << 20  # of a larger one each test compiles its own
+
 # What judges of function tasks put in scope before the program.
 _PRELUDE = """
 import sys, os, re, math, string, random, copy, collections, itertools, functools, heapq
@@ -43,6 +45,7 @@ class Program:
         self._source = source
         self._fn = fn
         self._code_fd = code_fd
+        self._compiled = b""
         self._renewals = _renewals(source)
         # Tracebacks show the program's lines, although no file of that name exists; split when first asked for.
         linecache.cache[NAME] = (lambda: _text(source),)
@@ -73,12 +76,15 @@ class Program:
             os.ftruncate(self._code_fd, 0)
         os._exit(0)
 
+    def keep(self) -> None:
+        """Keep what was compiled, for the tests to load; it is not looked at here."""
+        size = os.fstat(self._code_fd).st_size
+        self._compiled = os.pread(self._code_fd, size, 0) if size <= _KEPT_BYTES else b""
+
     def load(self, progress_fd: int) -> tuple[CodeType, bool]:
         """The compiled program, and whether the short end will do for it (`ending.is_plain`)."""
-        size = os.fstat(self._code_fd).st_size
-        if size:
-            data = os.pread(self._code_fd, size, 0)
-            return marshal.loads(data), data[-1] == 1
+        if self._compiled:
+            return marshal.loads(self._compiled), self._compiled[-1] == 1
         code = self._compile(progress_fd)
         return code, ending.is_plain(code, self._source)
 

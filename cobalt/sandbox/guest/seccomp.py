@@ -20,14 +20,14 @@ access alarm arch_prctl brk capget capset chdir close close_range copy_file_rang
 epoll_create epoll_create1 epoll_ctl epoll_pwait epoll_pwait2 epoll_wait eventfd eventfd2 exit exit_group
 faccessat faccessat2 fallocate fchdir fork fstat fstatfs ftruncate futex getcpu getcwd getdents getdents64
 getegid geteuid getgid getgroups getitimer getpeername getpgid getpgrp getpid getppid getrandom
-getresgid getresuid getrlimit getrusage getsid getsockname getsockopt gettid gettimeofday getuid kill
+getresgid getresuid getrlimit getrusage getsid getsockname getsockopt gettid gettimeofday getuid 
 landlock_restrict_self lseek lstat mlock mlock2 mlockall mprotect mremap msync munlock munlockall munmap
-nanosleep newfstatat pause pidfd_open pipe poll ppoll pread64 preadv pselect6 pwrite64 pwritev
+nanosleep newfstatat pause pipe poll ppoll pread64 preadv pselect6 pwrite64 pwritev
 read readlink readlinkat readv recvfrom recvmmsg recvmsg restart_syscall rseq rt_sigpending rt_sigprocmask
-rt_sigqueueinfo rt_sigreturn rt_sigsuspend rt_sigtimedwait rt_tgsigqueueinfo sched_get_priority_max
+rt_sigreturn rt_sigsuspend rt_sigtimedwait sched_get_priority_max
 sched_get_priority_min sched_yield select sendfile sendmmsg sendmsg sendto set_robust_list set_tid_address  setgid
 setgroups setitimer setpgid setregid setresgid setresuid setreuid setrlimit setsid setuid shutdown sigaltstack
-signalfd signalfd4 stat statfs sysinfo tgkill time timer_delete timer_getoverrun timer_gettime timer_settime
+signalfd signalfd4 stat statfs sysinfo time timer_delete timer_getoverrun timer_gettime timer_settime
 timerfd_create timerfd_gettime timerfd_settime times umask uname vfork wait4 waitid write writev
 """
 
@@ -35,7 +35,7 @@ timerfd_create timerfd_gettime timerfd_settime times umask uname vfork wait4 wai
 _ALLOWED_IN_NAMESPACES = """
 accept accept4 bind chmod chown connect creat fchmod fchmodat fchmodat2 fchown fchownat futimesat lchown link
 linkat listen mkdir mkdirat mknod mknodat mount pidfd_send_signal rename renameat renameat2 rmdir symlink
-symlinkat tkill truncate umount2 unlink unlinkat utime utimensat utimes
+symlinkat truncate umount2 unlink unlinkat utime utimensat utimes
 """
 
 # Answered with success and not done. Of a program's own files they mean nothing; on files that it shares with
@@ -63,6 +63,7 @@ _AF_UNIX, _SOCK_STREAM_CLOEXEC = 1, 0o2000001
 _O_TMPFILE, _O_NOTIFICATION_PIPE = 0o20000000, 0o200
 _NEGATIVE, _THREAD_CLOCK, _OWN_CLOCK = 0x80000000, 4, 0xFFFFFFFA
 _SELF = 0x53454C46  # stands for the id of the process that a filter will be put on
+_OWN = struct.Struct("I")
 
 _TERMINAL_REQUESTS = (
     0x5401,
@@ -161,13 +162,22 @@ class Filter:
         return NUMBERS[name][self._column]
 
 
-def install(packed: bytes, pid: int = 0) -> None:
-    """Put a filter on this process, whose id is `pid`, for good. Raises OSError if the kernel refuses."""
-    code = packed.replace(struct.pack("I", _SELF), struct.pack("I", pid))
-    buffer = ctypes.create_string_buffer(code, len(code))
-    program = struct.pack("HxxxxxxQ", len(code) // 8, ctypes.addressof(buffer))
-    pointer = ctypes.create_string_buffer(program, len(program))
-    kernel.prctl(kernel.PR_SET_SECCOMP, 2, ctypes.addressof(pointer))
+class Prepared:
+    """A filter in memory, for processes that will install it. The kernel makes a copy."""
+
+    def __init__(self, packed: bytes) -> None:
+        self._code = ctypes.create_string_buffer(packed, len(packed))
+        program = struct.pack("HxxxxxxQ", len(packed) // 8, ctypes.addressof(self._code))
+        self._program = ctypes.create_string_buffer(program, len(program))
+        self._pointer = ctypes.addressof(self._program)
+        mark = struct.pack("I", _SELF)
+        self._places = [at for at in range(4, len(packed), 8) if packed[at : at + 4] == mark]
+
+    def install(self, pid: int) -> None:
+        """Put it on this process, whose id is `pid`, for good. Raises OSError if the kernel refuses."""
+        for place in self._places:
+            _OWN.pack_into(self._code, place, pid)
+        kernel.prctl(kernel.PR_SET_SECCOMP, 2, self._pointer)
 
 
 def base_filter(*, own_namespaces: bool) -> bytes:
@@ -231,11 +241,13 @@ def _check_processes(rules: Filter, *, own_namespaces: bool) -> None:
     if own_namespaces:  # not about process 1
         rules.check(_QUESTIONS, _argument(0), (_JEQ, 0, 1, 1), _REFUSE, _PASS)
         rules.check("getpriority", _argument(1), (_JEQ, 0, 1, 1), _REFUSE, _PASS)
+        signals = "kill tkill tgkill rt_sigqueueinfo rt_tgsigqueueinfo pidfd_open"
+        rules.check(signals, _argument(0), (_JEQ, 0, 1, 1), _REFUSE, _PASS)
         rules.only("unshare", 0, kernel.CLONE_NEWNS, kernel.CLONE_NEWPID)
         rules.only("setns", 1, kernel.CLONE_NEWPID)
     else:
         rules.answer(_QUESTIONS, _PASS)
-        rules.answer("getpriority", _PASS)
+        rules.answer("getpriority kill tgkill rt_sigqueueinfo rt_tgsigqueueinfo pidfd_open", _PASS)
 
 
 def _check_files(rules: Filter) -> None:

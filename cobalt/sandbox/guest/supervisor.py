@@ -5,6 +5,7 @@ from inside reach it, and killing "all processes" from here leaves nothing of a 
 It holds no inputs, outputs or expectations, and reads nothing that a test has written.
 """
 
+import _signal
 import contextlib
 import gc
 import os
@@ -23,8 +24,7 @@ _PATIENCE = 10  # however busy the host: no test takes longer than this many tim
 _NOTICED_S = 0.05  # waiting for less than this is not looked into
 _SET_UP_FAILED = 71
 _EXIT_0 = b"\0\0\0\0"  # at the start of `wire.USAGE`
-_CHILD_ENDED = frozenset((signal.SIGCHLD,))
-_BLOCKED = frozenset((signal.SIGCHLD, signal.SIGINT))  # the second is for tests, which inherit its handler
+_CHILD_ENDED = (int(signal.SIGCHLD),)
 
 
 class Supervisor:
@@ -38,14 +38,14 @@ class Supervisor:
         self._limits = limits
         self._packages = level.package_names
         self._null_fd = level.null_fd
-        self._isolation = child.Isolation(level, limits)
+        self._isolation = child.Isolation(level)
         self._folders: box.Folders | None = None
         self._last_pid = self._told = self._tell = -1
         self._compiled = False
 
     def serve(self, source_fd: int, code_fd: int) -> None:
         """Returns when the host says so."""
-        signal.pthread_sigmask(signal.SIG_BLOCK, _BLOCKED)
+        signal.pthread_sigmask(signal.SIG_BLOCK, _CHILD_ENDED)
         self._set_up()
         source = _read_all(source_fd)
         os.close(source_fd)
@@ -71,6 +71,7 @@ class Supervisor:
         if not self._compiled:
             facts = self._run(program, descriptors, cpu_s, wall_s, only_compile=True)
             self._compiled = True
+            program.keep()
             if facts[1] == wire.RUNNING and not only_compile:
                 facts = None
         if facts is None:
@@ -127,7 +128,7 @@ class Supervisor:
             if program.answers:
                 answer = answer_file(descriptors[1], self._limits.output_bytes)
                 descriptors = descriptors[0], self._null_fd, descriptors[2]
-            self._isolation.enter(descriptors)
+            self._isolation.enter(*descriptors)
         except BaseException as error:
             with contextlib.suppress(BaseException):
                 os.write(self._tell, wire.SET_UP_FAILED + repr(error).encode()[:4000])
@@ -140,14 +141,12 @@ class Supervisor:
 
     def _watch(self, pid: int, start: float, cpu_s: float, wall_s: float) -> bytes:
         """Wait for a test's end or bring it about. Returns `wire.FACTS` and `wire.USAGE`."""
-        why, queued = "", 0.0
-        wait = min(_FIRST_TICK_S, cpu_s, wall_s)
-        seen = kernel.wait(pid, kernel.WNOHANG)
-        while seen is None and not why:
-            signal.sigtimedwait(_CHILD_ENDED, max(0.001, wait))
-            seen = kernel.wait(pid, kernel.WNOHANG)
-            if seen is None:
-                why, queued, wait = self._look(pid, time.monotonic() - start, cpu_s, wall_s, wait)
+        _signal.sigtimedwait(_CHILD_ENDED, min(_FIRST_TICK_S, cpu_s, wall_s))
+        why, queued, wait = "", 0.0, _FIRST_TICK_S
+        while (seen := kernel.wait(pid, kernel.WNOHANG)) is None and not why:
+            why, queued, wait = self._look(pid, time.monotonic() - start, cpu_s, wall_s, wait)
+            if not why:
+                _signal.sigtimedwait(_CHILD_ENDED, wait)
         if why:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)

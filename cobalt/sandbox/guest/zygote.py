@@ -88,13 +88,12 @@ def _enter(level: Level, control_fd: int, parent_fd: int) -> dict[str, Any]:
             kernel.drop_bounding_set()
             box.become_nobody([os.__file__, *level.packages])
         kernel.drop_capabilities()
-        kernel.prctl(kernel.PR_SET_DUMPABLE, 0)
     for number in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.SIG_DFL)
     signal.signal(signal.SIGINT, signal.default_int_handler)  # as in any interpreter
     kernel.prctl(kernel.PR_SET_NO_NEW_PRIVS, 1)
     if level.name != "none":
-        seccomp.install(seccomp.base_filter(own_namespaces=level.own_pids))
+        seccomp.Prepared(seccomp.base_filter(own_namespaces=level.own_pids)).install(os.getpid())
     if filter_tests:
         level.test_filter = seccomp.test_filter(own_namespaces=level.own_pids)
     return {"pid": os.getpid(), "python": sys.version.split()[0], "landlock": landlock.version()}
