@@ -72,7 +72,7 @@ class Worker:
         try:
             self._process = subprocess.Popen(
                 [*command, str(stack_bytes), json.dumps(package_paths() if packages is None else packages)],
-                env=ENVIRONMENT,
+                env={**ENVIRONMENT, **wire.LOADER},
                 stdin=read,
                 stdout=write,
                 stderr=write,

@@ -63,7 +63,7 @@ class Supervisor:
 
         A call of its own, so that nothing of one test is left in what the next one inherits.
         """
-        what, order, descriptors = wire.receive(self._control)
+        what, order, descriptors = wire.receive(self._control, wire.ORDER_BYTES)
         if what != wire.RUN:
             return False
         cpu_s, wall_s, only_compile = wire.ORDER.unpack(order)

@@ -18,7 +18,11 @@ from typing import NamedTuple
 PROGRAM, RUN, END = b"P", b"R", b"E"
 READY, DONE, IDLE, FAILED = b"r", b"d", b"i", b"f"
 
+# Environment of a worker's own start: functions of libraries are looked up once, not by every test.
+LOADER = {"LD_BIND_NOW": "1"}
+
 MESSAGE_BYTES = 1 << 16
+ORDER_BYTES = 1 << 8  # of what a supervisor is sent
 
 ORDER = struct.Struct("<dd?")  # of a run: CPU seconds, wall seconds, whether only to compile
 FACTS = struct.Struct(
@@ -67,8 +71,8 @@ def unpack_program(content: bytes) -> tuple[GuestLimits, str | None]:
     return limits, name[1:].decode("utf-8", "surrogatepass") if name else None
 
 
-def receive(control: socket.socket) -> tuple[bytes, bytes, tuple[int, ...]]:
+def receive(control: socket.socket, size: int = MESSAGE_BYTES) -> tuple[bytes, bytes, tuple[int, ...]]:
     """The next message: what it is (empty: the other side is gone), its content, its descriptors."""
-    data, attached, _, _ = control.recvmsg(MESSAGE_BYTES, _ROOM)
+    data, attached, _, _ = control.recvmsg(size, _ROOM)
     descriptors = _FDS[len(attached[0][2])].unpack(attached[0][2]) if attached else ()
     return data[:1], data[1:], descriptors

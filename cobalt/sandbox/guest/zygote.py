@@ -53,6 +53,8 @@ class Packages:
 def main(control_fd: int, parent_fd: int, level_name: str, packages: str) -> None:
     """Serve programs until the host is gone. If set-up fails, the host is told and the worker ends."""
     control = socket.socket(fileno=control_fd)
+    for name in wire.LOADER:
+        del os.environ[name]
     try:
         for name in _USUAL.split():
             __import__(name)
