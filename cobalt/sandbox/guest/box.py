@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+import re
 import signal
 import sysconfig
 import time
@@ -207,32 +208,32 @@ class Folders:
     _PATHS = ("/tmp", "/dev/shm")
 
     def __init__(self, size: int) -> None:
-        self._certain = False  # that nothing of a test can have escaped `_clean`
+        self._made = 0  # when, as long as that matters
         self._options = f"size={size},nr_inodes=4096,mode=1777".encode()
         self._mount()
 
     def begin(self) -> None:
         """To be called before each test."""
-        if not self._certain:
-            self._certain = time.clock_gettime_ns(_COARSE) > self._made
+        while self._made and time.clock_gettime_ns(_COARSE) <= self._made:
+            time.sleep(0.0005)
+        self._made = 0
 
     def renew(self) -> None:
         """To be called after each test, when its processes are gone."""
-        if self._certain and self._state() == self._clean:
-            return
-        os.chdir("/")
-        for path in reversed(self._PATHS):
-            kernel.umount(path)
-        self._mount()
+        if self._state() != self._clean:
+            os.chdir("/")
+            for path in reversed(self._PATHS):
+                kernel.umount(path)
+            self._mount()
 
     def _mount(self) -> None:
         for path in self._PATHS:
             kernel.mount_tmpfs(path.encode(), _LOCKED | kernel.MS_NOEXEC | kernel.MS_NOATIME, self._options)
         os.chdir("/tmp")
         self._clean = self._state()
-        # Times of files have the grain of this clock: what happens within one grain leaves them as they are.
-        self._made = time.clock_gettime_ns(_COARSE)
-        self._certain = False
+        # Times of files have the grain of this clock, and what happens within a grain leaves them as they are;
+        # from Linux 6.13 on a time that has been looked at is followed by a finer one.
+        self._made = 0 if _FINE_TIMES else time.clock_gettime_ns(_COARSE)
 
     def _state(self) -> list[tuple[int, ...]]:
         """Changed by anything that is done to a folder: its owner can set back every time but the last one."""
@@ -244,3 +245,4 @@ class Folders:
 
 
 _COARSE = 5  # CLOCK_REALTIME_COARSE
+_FINE_TIMES = tuple(map(int, re.findall(r"\d+", os.uname().release)[:2])) >= (6, 13)

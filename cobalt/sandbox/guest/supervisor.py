@@ -76,8 +76,7 @@ class Supervisor:
                 facts = None
         if facts is None:
             facts = self._run(program, descriptors, cpu_s, wall_s)
-        for fd in descriptors:
-            os.close(fd)
+        os.closerange(descriptors[0], descriptors[-1] + 1)
         self._control.send(wire.DONE + facts)
         return True
 
