@@ -12,7 +12,8 @@ from collections.abc import Iterator
 import psutil
 import pytest
 
-from cobalt.evaluator.compare import value_equal, value_text
+from cobalt.evaluator.compare import value_equal
+from cobalt.evaluator.output import Output
 from cobalt.evaluator.rule import Rule
 from cobalt.sandbox.policy import Limits
 from cobalt.sandbox.worker import Worker

@@ -18,7 +18,8 @@ _ALL = (
     | kernel.CLONE_NEWNET
     | kernel.CLONE_NEWUTS
 )
-DEVICES = ("null", "full", "urandom")  # not zero: of it one has shared memory that no limit sees
+# By the name that programs know: the host's. The real zero gives shared memory that no limit sees; full reads alike.
+DEVICES = {"null": "null", "zero": "full", "full": "full", "urandom": "urandom"}
 PACKAGES = "/packages"  # where programs see installed packages
 _STAGE = "/tmp"  # covered by the new root, in our own mount namespace only
 _LOCKED = kernel.MS_NOSUID | kernel.MS_NODEV
@@ -73,7 +74,7 @@ def become_nobody(needed: list[str]) -> None:
 
 
 def _populate(shown: list[str]) -> None:
-    """A root file system at `_STAGE`, read-only: the interpreter, the packages `shown` and three devices."""
+    """A root file system at `_STAGE`, read-only: the interpreter, the packages `shown` and four devices."""
     kernel.mount("none", "/", "", kernel.MS_REC | kernel.MS_PRIVATE)
     paths = readable_paths()
     # A project below the staging folder would be out of sight once that is covered.
@@ -94,8 +95,8 @@ def _populate(shown: list[str]) -> None:
     packages = f"{_STAGE}{sysconfig.get_path('stdlib')}/site-packages"
     if os.path.isdir(packages) and os.listdir(packages):
         kernel.mount("tmpfs", packages, "tmpfs", _LOCKED | kernel.MS_RDONLY, "size=4k,mode=755")
-    for device in DEVICES:
-        _bind(f"/dev/{device}", False, kernel.MS_NOSUID)
+    for name, device in DEVICES.items():
+        _bind(f"/dev/{device}", False, kernel.MS_NOSUID, f"/dev/{name}")
     os.symlink("urandom", f"{_STAGE}/dev/random")
     os.symlink("/proc/self/fd", f"{_STAGE}/dev/fd")
     for number, name in enumerate(("stdin", "stdout", "stderr")):

@@ -30,7 +30,7 @@ class Level:
         self.own_pids = name == "namespaces"
         self.rules_fd = -1
         if name == "landlock":
-            devices = [f"/dev/{device}" for device in (*box.DEVICES, "random")]
+            devices = [f"/dev/{device}" for device in {*box.DEVICES.values(), "random"}]
             self.rules_fd = landlock.ruleset(box.readable_paths() + packages, devices)
         self.null_fd = os.open("/dev/null", os.O_WRONLY | os.O_CLOEXEC)
         self.pid_namespace = -1  # set inside
