@@ -43,7 +43,7 @@ class LocalEvaluator(SubmittingEvaluator):
     ) -> None:
         self.workers = workers or len(os.sched_getaffinity(0))
         self.limits = limits or Limits()
-        self.isolation = resolve(isolation)
+        self.isolation = resolve(isolation, self.limits)
         self.counters: dict[str, Any] = {"tests": 0, "shared": 0, "infra_errors": 0, "cpu_s": 0.0}
         self.rule = rule
         self._lock = threading.Lock()

@@ -6,8 +6,10 @@ import os
 import threading
 import warnings
 from collections.abc import Collection
+from dataclasses import replace
 
 from cobalt.errors import InfraError, InputError
+from cobalt.sandbox.host_limits import host_obstacles
 from cobalt.sandbox.policy import LEVELS, Limits
 from cobalt.sandbox.trials import TRIALS, program
 from cobalt.sandbox.worker import Worker, WorkerLost
@@ -24,23 +26,25 @@ _ADVICE = {
 }
 
 
-def try_limits(level: str, *, names: Collection[str] | None = None) -> dict[str, str]:
-    """What came of trying to break each limit at `level`: `held` or `broken: ...` by name of the limit.
+def try_limits(
+    level: str, limits: Limits | None = None, *, names: Collection[str] | None = None
+) -> dict[str, str]:
+    """What came of trying to break each limit at `level`, and to use what is promised: `held` or `broken: ...`.
 
-    `names`: which limits to try; by default all that the level promises.
+    `names`: which to try; by default all that belong to the level. `limits`: what is promised; times are ours.
     Raises InfraError if no worker can be started at that level.
     """
+    limits = replace(limits or Limits(), cpu_s=10.0, wall_s=None, suite_s=10.0)
     try:
-        worker = Worker(level)
+        worker = Worker(level, stack_bytes=limits.stack_limit_bytes)
     except (WorkerLost, OSError) as error:
         raise InfraError(f"isolation level '{level}' is not available here: {error}") from None
     try:
-        limits = Limits(cpu_s=10)
         if names is None:
             names = [each.name for each in TRIALS if level in each.levels]
         found: dict[str, str] = {}
         # A second run looks for what the first one left behind.
-        with worker.program(program(names, os.getpid()).encode(), limits) as trial:
+        with worker.program(program(names, os.getpid(), limits).encode(), limits) as trial:
             for _ in range(2):
                 facts = trial.run(b"")
                 if facts.returncode != 0 or facts.limit:
@@ -58,23 +62,32 @@ def try_limits(level: str, *, names: Collection[str] | None = None) -> dict[str,
 
 
 @functools.cache
-def _why_not(level: str, pid: int) -> str:
+def _why_not(level: str, pid: int, limits: Limits) -> str:
     """Empty if the level works and holds; otherwise what is wrong."""
     try:
-        broken = [f"{name} ({answer})" for name, answer in try_limits(level).items() if answer != "held"]
+        found = try_limits(level, limits).items()
+        broken = [f"{name} ({answer})" for name, answer in found if answer != "held"]
     except InfraError as error:
         return str(error)
     return f"isolation level '{level}' does not hold here: {', '.join(broken)}" if broken else ""
 
 
-def resolve(isolation: str) -> str:
+def resolve(isolation: str, limits: Limits | None = None) -> str:
     """The level to use for `isolation`: a level's name, or `auto` for the best one that really works.
 
     `none` is never chosen by `auto`, and warns. Raises InputError for an unknown name and InfraError, with
-    the reason and what to do about it, for a level that this machine does not give.
+    the reason and what to do about it, for a level that this machine does not give, or if the host's own
+    limits are below what `limits` promise to programs.
     """
     if isolation not in ("auto", *LEVELS):
         raise InputError(f"isolation must be one of auto, {', '.join(LEVELS)}, got {isolation!r}")
+    limits = limits or Limits()
+    obstacles = host_obstacles(limits)
+    if obstacles:
+        raise InfraError(
+            "the limits of this process are below what programs are promised:\n" + "\n".join(obstacles)
+        )
+    limits = replace(limits, cpu_s=10.0, wall_s=None, suite_s=10.0)  # of no concern to what is tried
     if isolation == "none":
         warnings.warn(
             "isolation 'none': programs can read and change your files and reach the network", stacklevel=3
@@ -83,7 +96,7 @@ def resolve(isolation: str) -> str:
     reasons = []
     for level in LEVELS[:-1] if isolation == "auto" else [isolation]:
         with _lock:
-            why = _why_not(level, os.getpid())
+            why = _why_not(level, os.getpid(), limits)
         if not why:
             return level
         reasons.append(f"{why}\n  to change that: {_ADVICE[level]}")

@@ -206,7 +206,11 @@ try: print(os.listdir('/proc/1/'))
 except OSError as error: print(type(error).__name__)
 """
     assert namespaces.output(code).split()[:2] == ["False", "False"]
-    assert namespaces.output(code).split()[2] in ("FileNotFoundError", "NotADirectoryError", "PermissionError")
+    assert namespaces.output(code).split()[2] in (
+        "FileNotFoundError",
+        "NotADirectoryError",
+        "PermissionError",
+    )
 
 
 CLOCKS = {

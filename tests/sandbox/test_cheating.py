@@ -63,7 +63,9 @@ for fd in range(3, 1000):
 
 @pytest.mark.parametrize("fd", [0, 1, 2, 3, 4, 5, 6, 7])
 def test_a_forged_answer_of_the_harness_is_not_believed(judge, fd):
-    done = wire.DONE + wire.FACTS.pack(wire.WHY.index(""), wire.RUNNING, 0.01, 0.0, 0.0) + bytes(wire.USAGE.size)
+    done = (
+        wire.DONE + wire.FACTS.pack(wire.WHY.index(""), wire.RUNNING, 0.01, 0.0, 0.0) + bytes(wire.USAGE.size)
+    )
     code = f"""
 import os
 for data in ({done!r}, b'{{"passing": [true]}}'):
