@@ -2,6 +2,7 @@
 
 import contextlib
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -29,8 +30,8 @@ def ran(cpu_s=0.0, wall_s=None, *, returncode=0, limit="", queued_s=0.0, stdout=
 class Runs:
     """A pool, worker and program in one. `script`: facts of each run in order, or what it raises."""
 
-    def __init__(self, *script, compile_error=None):
-        self.script, self.compile_error, self.asked, self.workers = list(script), compile_error, [], 0
+    def __init__(self, *script):
+        self.script, self.asked, self.workers, self.closed = list(script), [], 0, 0
 
     @contextlib.contextmanager
     def lend(self):
@@ -38,17 +39,23 @@ class Runs:
         yield self
 
     @contextlib.contextmanager
-    def program(self, source, limits, *, fn_name):
+    def program(self, source, limits, *, fn_name, output_bytes):
         yield self
 
-    def run(self, stdin, *, cpu_s, wall_s, output_bytes):
+    def prepare(self, stdin):
+        return self
+
+    def close(self):
+        self.closed += 1
+
+    def start(self, files, *, cpu_s, wall_s):
         self.asked.append((cpu_s, wall_s))
+
+    def finish(self):
         found = self.script.pop(0)
         if isinstance(found, BaseException):
             raise found
-        if callable(found):
-            return found(cpu_s, wall_s)
-        return found
+        return found(*self.asked[-1]) if callable(found) else found
 
 
 def judged(runs, count, limits=None, rule=PUBLISHED):
@@ -185,18 +192,15 @@ def test_a_limit_of_ours_is_no_kill_of_the_host(kills):
 
 
 def test_a_compiler_that_the_host_may_have_killed_gives_no_verdict(kills):
-    runs = Runs(compile_error=KILLED)
-    assert judged(runs, 2)["status"] == "compile_error"
-    monkey = runs.program
+    killed = replace(KILLED, compile_failed=True)
+    assert judged(Runs(killed), 2)["status"] == "compile_error"
 
-    @contextlib.contextmanager
-    def program(*args, **more):
+    def by_host(*_):
         killed_by_host(kills)()
-        with monkey(*args, **more) as found:
-            yield found
+        return killed
 
-    runs.program = program
-    assert judged(runs, 2)["status"] == "infra_error"
+    assert judged(Runs(by_host, by_host), 2)["status"] == "infra_error"
+    assert judged(Runs(by_host, ran(), ran()), 2)["passing"] == [True, True]
 
 
 def test_no_verdict_is_made_of_a_kill_that_nobody_can_explain(kills):
@@ -231,7 +235,7 @@ def test_a_fault_of_ours_is_tried_again_and_then_no_verdict(fault):
 
 @pytest.fixture
 def local(monkeypatch):
-    monkeypatch.setattr("cobalt.evaluator.local.resolve", lambda _: "none")
+    monkeypatch.setattr("cobalt.evaluator.local.resolve", lambda *_: "none")
     with LocalEvaluator(1, shared_verdicts=True) as evaluator:
         yield evaluator
 
