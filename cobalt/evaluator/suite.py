@@ -126,8 +126,8 @@ class _Suite:
     def run(self, program: Program) -> None:
         """Run what has not been run, and judge it.
 
-        While a test runs, the files of the next are made and the one before is judged. Raises WorkerLost; what
-        has been judged by then stays.
+        While a test runs, the files of the next are made and the one before is judged. Raises WorkerLost;
+        what has been judged by then stays.
         """
         if not len(self._tests):
             facts = program.compile()

@@ -29,9 +29,9 @@ _ADVICE = {
 def try_limits(
     level: str, limits: Limits | None = None, *, names: Collection[str] | None = None
 ) -> dict[str, str]:
-    """What came of trying to break each limit at `level`, and to use what is promised: `held` or `broken: ...`.
+    """What came of trying to break each limit at `level`, and to use each promise: `held` or `broken: ...`.
 
-    `names`: which to try; by default all that belong to the level. `limits`: what is promised; times are ours.
+    `names`: which to try; by default all that belong to the level. `limits`: what is promised, times apart.
     Raises InfraError if no worker can be started at that level.
     """
     limits = replace(limits or Limits(), cpu_s=10.0, wall_s=None, suite_s=10.0)

@@ -14,8 +14,8 @@ _SEALS = fcntl.F_SEAL_WRITE | fcntl.F_SEAL_GROW | fcntl.F_SEAL_SHRINK | fcntl.F_
 class RunFiles:
     """What one run reads and writes, on the host's side; closed at its end.
 
-    stdin and stdout are pipes, as programs expect them of whoever runs them; an input that does not fit into a
-    pipe is a file. stderr is a file, and so is what receives the answer of a function task.
+    stdin and stdout are pipes, as programs expect them of whoever runs them; an input that does not fit into
+    a pipe is a file. stderr is a file, and so is what receives the answer of a function task.
     """
 
     def __init__(self, stdin: bytes, output_bytes: int, *, answers: bool) -> None:

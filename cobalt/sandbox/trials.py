@@ -1,4 +1,4 @@
-"""Attempts to break each limit of the sandbox, and to use what it promises, run inside by `cobalt.sandbox.levels`."""
+"""Attempts to break each limit of the sandbox and to use its promises; `cobalt.sandbox.levels` makes them."""
 
 import platform
 import textwrap

@@ -35,11 +35,11 @@ class RunFacts:
     """What one run did. Times in seconds; `peak_bytes` is resident memory of its largest process.
 
     `limit` is what the supervisor struck for: "", "cpu", "wall", "memory" or "processes"; `returncode` is
-    negative for a signal. `stdout` is cut at the program's output limit, `stderr` to its first and last 64 KiB;
-    the sizes say how much was written. Of a function task `stdout` is the answer's JSON text. `queued_s` is the
-    part of `wall_s` in which the host gave the program no CPU though it was ready to run (looked at only where
-    much of the time was spent waiting). `compile_failed`: no line of the program was run, its compilation
-    failed or met a limit.
+    negative for a signal. `stdout` is cut at the program's output limit, `stderr` to its first and last
+    64 KiB; the sizes say how much was written. Of a function task `stdout` is the answer's JSON text.
+    `queued_s` is the part of `wall_s` in which the host gave the program no CPU though it was ready to run
+    (looked at only where much of the time was spent waiting). `compile_failed`: no line of the program was
+    run, its compilation failed or met a limit.
     """
 
     returncode: int
@@ -155,8 +155,8 @@ class Worker:
     def _wait_and_drain(self, files: RunFiles) -> None:
         """Wait for a message, or too long; meanwhile make room for what is printed.
 
-        Small outputs fit into their pipe and are left there until the end. Looking in turns, instead of whenever
-        something is there, spares a wake-up for each line that a program flushes.
+        Small outputs fit into their pipe and are left there until the end. Looking in turns, instead of
+        whenever something is there, spares a wake-up for each line that a program flushes.
         """
         if self._poller.poll(_FIRST_LOOK_MS):
             return

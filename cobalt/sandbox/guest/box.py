@@ -18,7 +18,8 @@ _ALL = (
     | kernel.CLONE_NEWNET
     | kernel.CLONE_NEWUTS
 )
-# By the name that programs know: the host's. The real zero gives shared memory that no limit sees; full reads alike.
+# By the name that programs know: the host's. The real zero gives shared memory that no limit sees; full
+# reads as it does.
 DEVICES = {"null": "null", "zero": "full", "full": "full", "urandom": "urandom"}
 PACKAGES = "/packages"  # where programs see installed packages
 _STAGE = "/tmp"  # covered by the new root, in our own mount namespace only
@@ -48,8 +49,9 @@ def readable_paths() -> list[str]:
 def become_nobody(needed: list[str]) -> None:
     """From root to an account that owns nothing, one per worker: the process limit exempts root.
 
-    Where that account could not reach the `needed` files (an interpreter in root's own folder), it keeps root's
-    name for opening files and no more: what may be opened is for Landlock to say. Raises OSError if refused.
+    Where that account could not reach the `needed` files (an interpreter in root's own folder), it keeps
+    root's name for opening files and no more: what may be opened is for Landlock to say. Raises OSError if
+    refused.
     """
     if os.geteuid() != 0:
         return
@@ -202,8 +204,8 @@ def private_processes() -> None:
 class Folders:
     """/tmp and /dev/shm of a program's tests, `size` bytes each: every test finds them empty and untouched.
 
-    They are made anew only after a test that has changed one: a mount costs a tenth of a test. The supervisor's
-    working folder is /tmp, and so is that of the tests.
+    They are made anew only after a test that has changed one: a mount costs a tenth of a test. The
+    supervisor's working folder is /tmp, and so is that of the tests.
     """
 
     _PATHS = ("/tmp", "/dev/shm")
@@ -232,12 +234,12 @@ class Folders:
             kernel.mount_tmpfs(path.encode(), _LOCKED | kernel.MS_NOEXEC | kernel.MS_NOATIME, self._options)
         os.chdir("/tmp")
         self._clean = self._state()
-        # Times of files have the grain of this clock, and what happens within a grain leaves them as they are;
+        # Times of files have the grain of this clock, and what happens within one leaves them as they are;
         # from Linux 6.13 on a time that has been looked at is followed by a finer one.
         self._made = 0 if _FINE_TIMES else time.clock_gettime_ns(_COARSE)
 
     def _state(self) -> list[tuple[int, ...]]:
-        """Changed by anything that is done to a folder: its owner can set back every time but the last one."""
+        """Changed by anything done to a folder: its owner can set back every time of it but the last one."""
         found: list[tuple[int, ...]] = []
         for path in self._PATHS:
             about = os.stat(path)

@@ -1,8 +1,8 @@
 """The end of a program: what its exit status is, and the interpreter's own end wherever that could matter.
 
-Really ending the interpreter takes six times as long as a small test. Only what a program set up for its end
-can be seen of it: threads, exit handlers, finalizers, streams. A program that has none of those, by the names in
-its code and by the state it leaves, only has its output flushed.
+Really ending the interpreter takes several times as long as a small test. Only what a program set up for its
+end can be seen of it: threads, exit handlers, finalizers, streams. A program that has none of those, by the
+names in its code and by the state it leaves, only has its output flushed.
 """
 
 import _thread
@@ -22,12 +22,13 @@ from cobalt.sandbox.guest import kernel
 INTERRUPTED = -2  # Ctrl-C: ends by the signal
 
 # Modules of which nothing is left to do at the end.
-_PLAIN_MODULES = frozenset(
-    """__future__ abc array ast base64 binascii bisect builtins calendar cmath collections contextlib copy
-    dataclasses datetime decimal difflib enum errno fractions functools graphlib hashlib heapq html inspect
-    itertools json keyword locale math numbers numpy operator os platform pprint random re secrets statistics
-    string struct sys textwrap time timeit types typing unicodedata uuid zlib""".split()
-)
+_PLAIN = """
+__future__ abc array ast base64 binascii bisect builtins calendar cmath collections contextlib copy
+dataclasses datetime decimal difflib enum errno fractions functools graphlib hashlib heapq html inspect
+itertools json keyword locale math numbers numpy operator os platform pprint random re secrets statistics
+string struct sys textwrap time timeit types typing unicodedata uuid zlib
+"""
+_PLAIN_MODULES = frozenset(_PLAIN.split())
 # Names by which a program of those modules still comes to own something with an end of its own.
 _NOT_PLAIN = frozenset(("__import__", "open", "fdopen", "popen", "exec", "compile"))
 _GENERATOR = 0x20 | 0x80 | 0x200  # CO_GENERATOR, CO_COROUTINE, CO_ASYNC_GENERATOR
@@ -154,7 +155,7 @@ def _exit_status(stop: SystemExit) -> int:
 
 
 def report(error: BaseException) -> None:
-    """Print a traceback to stderr, through the program's own hook if it set one. Raises SystemExit out of it."""
+    """Print a traceback to stderr, through the program's own hook if it set one; that may raise."""
     try:
         if sys.excepthook is not sys.__excepthook__:
             sys.excepthook(type(error), error, error.__traceback__)

@@ -120,7 +120,7 @@ def drop_capabilities() -> None:
 
 
 def open_files_as_root() -> None:
-    """Let the kernel treat this process as root's where it opens files. Needs root's permitted capabilities."""
+    """Let the kernel treat this process as root's where it opens files. Needs root's capabilities."""
     caps = ctypes.create_string_buffer(24)
     check(libc.capget(_CAPSET[0], ctypes.addressof(caps)), "capget")
     low, high = struct.unpack_from("4xI8xI", caps)
@@ -146,7 +146,7 @@ def set_thread_stack(size: int) -> None:
 
 
 def share_one_arena() -> None:
-    """All threads allocate from one arena: the C library would reserve up to 128 MiB of addresses for each."""
+    """All threads allocate from one arena: the C library would reserve up to 128 MiB for each."""
     if hasattr(libc, "mallopt"):
         libc.mallopt(_M_ARENA_MAX, 1)
 
@@ -178,7 +178,7 @@ def forget_usage() -> None:
 
 
 def kill_all() -> bool:
-    """SIGKILL to every process that this one may signal, itself and process 1 apart; False if there is none."""
+    """SIGKILL to every process that this one may signal, itself and process 1 apart; False: there is none."""
     return bool(_quick.kill(-1, 9) == 0)
 
 

@@ -47,7 +47,7 @@ class Program:
         self._code_fd = code_fd
         self._compiled = b""
         self._renewals = _renewals(source)
-        # Tracebacks show the program's lines, although no file of that name exists; split when first asked for.
+        # Tracebacks show the program's lines, although it has no file; they are split when first asked for.
         linecache.cache[NAME] = (lambda: _text(source),)
         sys.argv = [NAME]
         for word in ("exit", "quit"):
@@ -62,10 +62,10 @@ class Program:
         sys.modules[main.__name__] = sys.modules["__main__"] = main
 
     def compile(self, progress_fd: int) -> NoReturn:
-        """Compile in a process of its own, for all tests: each finds the same memory, whether it is the first.
+        """Compile in a process of its own, for all tests: a first one that did would know that it is.
 
-        What is written to `progress_fd` says when compiling begins and when it has succeeded; if it fails, the
-        process ends as the interpreter would.
+        What is written to `progress_fd` says when compiling begins and when it has succeeded; if it fails,
+        the process ends as the interpreter would.
         """
         code = self._compile(progress_fd)
         try:

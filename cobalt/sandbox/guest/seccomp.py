@@ -3,8 +3,9 @@
 Two filters stack. `base_filter` goes on the zygote and so costs nothing per test: it allows what Python
 programs and the sandbox itself use, checks arguments where a call is wide, and refuses everything else, calls
 of future kernels included. The kernel remembers which calls it always allows, so that those cost nothing.
-`test_filter` goes on the test itself, last, and closes what the supervisor still needed (at the landlock level
-processes and foreign signals). It is assembled once and kept short: the kernel compiles it for every test.
+`test_filter` goes on the test itself, last, and closes what the supervisor still needed (at the landlock
+level processes and foreign signals). It is assembled once and kept short: the kernel compiles it for every
+test.
 """
 
 import ctypes
@@ -16,19 +17,19 @@ from cobalt.sandbox.guest import kernel
 from cobalt.sandbox.guest.syscalls import NUMBERS
 
 _ALLOWED = """
-access alarm arch_prctl brk capget capset chdir close close_range copy_file_range dup dup2 dup3
-epoll_create epoll_create1 epoll_ctl epoll_pwait epoll_pwait2 epoll_wait eventfd eventfd2 exit exit_group
-faccessat faccessat2 fallocate fchdir fork fstat fstatfs ftruncate futex getcpu getcwd getdents getdents64
-getegid geteuid getgid getgroups getitimer getpeername getpgid getpgrp getpid getppid getrandom
-getresgid getresuid getrlimit getrusage getsid getsockname getsockopt gettid gettimeofday getuid 
-landlock_restrict_self lseek lstat mlock mlock2 mlockall mprotect mremap msync munlock munlockall munmap
-nanosleep newfstatat pause pipe poll ppoll pread64 preadv pselect6 pwrite64 pwritev
-read readlink readlinkat readv recvfrom recvmmsg recvmsg restart_syscall rseq rt_sigpending rt_sigprocmask
-rt_sigreturn rt_sigsuspend rt_sigtimedwait sched_get_priority_max
-sched_get_priority_min sched_yield select sendfile sendmmsg sendmsg sendto set_robust_list set_tid_address  setgid
-setgroups setitimer setpgid setregid setresgid setresuid setreuid setrlimit setsid setuid shutdown sigaltstack
-signalfd signalfd4 stat statfs sysinfo time timer_delete timer_getoverrun timer_gettime timer_settime
-timerfd_create timerfd_gettime timerfd_settime times umask uname vfork wait4 waitid write writev
+access alarm arch_prctl brk capget capset chdir close close_range copy_file_range dup dup2 dup3 epoll_create
+epoll_create1 epoll_ctl epoll_pwait epoll_pwait2 epoll_wait eventfd eventfd2 exit exit_group faccessat
+faccessat2 fallocate fchdir fork fstat fstatfs ftruncate futex getcpu getcwd getdents getdents64 getegid
+geteuid getgid getgroups getitimer getpeername getpgid getpgrp getpid getppid getrandom getresgid getresuid
+getrlimit getrusage getsid getsockname getsockopt gettid gettimeofday getuid landlock_restrict_self lseek
+lstat mlock mlock2 mlockall mprotect mremap msync munlock munlockall munmap nanosleep newfstatat pause pipe
+poll ppoll pread64 preadv pselect6 pwrite64 pwritev read readlink readlinkat readv recvfrom recvmmsg recvmsg
+restart_syscall rseq rt_sigpending rt_sigprocmask rt_sigreturn rt_sigsuspend rt_sigtimedwait
+sched_get_priority_max sched_get_priority_min sched_yield select sendfile sendmmsg sendmsg sendto
+set_robust_list set_tid_address setgid setgroups setitimer setpgid setregid setresgid setresuid setreuid
+setrlimit setsid setuid shutdown sigaltstack signalfd signalfd4 stat statfs sysinfo time timer_delete
+timer_getoverrun timer_gettime timer_settime timerfd_create timerfd_gettime timerfd_settime times umask uname
+vfork wait4 waitid write writev
 """
 
 # Only where a program has files and processes of its own (the kernel asks for capabilities before it mounts).
@@ -42,7 +43,7 @@ symlinkat truncate umount2 unlink unlinkat utime utimensat utimes
 # the host (the standard library) they would reach it: locks, the page cache, writing out of all file systems.
 _PRETENDED = "fadvise64 fdatasync flock fsync sync sync_file_range syncfs"
 
-# Answers that callers know how to go on from. All other calls are refused with EPERM, unknown ones with ENOSYS.
+# Answers that callers know how to go on from. All others are refused with EPERM, unknown ones with ENOSYS.
 _ANSWERED = {
     errno.ENOSYS: "clone3 memfd_create openat2 statx",  # flags in memory, where a filter cannot see them
     errno.EOPNOTSUPP: """fgetxattr flistxattr fremovexattr fsetxattr getxattr lgetxattr listxattr llistxattr

@@ -182,7 +182,7 @@ class Supervisor:
         return why, queued, min(tick, max(0.002, min(cpu_s - use.cpu_s, abs(wall_s + queued - wall))))
 
     def _phase(self) -> int:
-        """How far the test came, `wire.COMPILES` or `wire.RUNNING`. Raises OSError if it could not be set up."""
+        """`wire.COMPILES` or `wire.RUNNING`: how far the test came. Raises OSError if it was not set up."""
         try:
             words = os.read(self._told, 1 << 12)
         except BlockingIOError:

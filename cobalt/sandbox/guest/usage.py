@@ -1,4 +1,4 @@
-"""What the processes of a test use, read from /proc by their supervisor (as bytes: they choose their own names)."""
+"""What the processes of a test use, read from /proc as bytes: they choose their own names."""
 
 import errno
 import os
@@ -79,8 +79,8 @@ def _read(path: str) -> bytes:
 def _memory(pid: int, *, shares: bool) -> int:
     """Bytes of a process: its memory and page tables, and the most that the kernel may keep for it.
 
-    `shares`: what it shares with others is counted in proportion. Raises CannotMeasure if the process lives and
-    hides what it uses.
+    `shares`: what it shares with others is counted in proportion. Raises CannotMeasure if the process lives
+    and hides what it uses.
     """
     total = 0
     for line in _read(f"/proc/{pid}/status").splitlines():

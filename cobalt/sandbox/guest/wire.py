@@ -5,7 +5,8 @@
     supervisor -> host  for each run DONE, `FACTS` and `USAGE`
     zygote -> host      READY, JSON, once; IDLE after each program; FAILED, a text
 
-Of a function task `stdout` receives the answer: eight bytes that say its length (0: none), then its JSON text.
+Of a function task `stdout` receives the answer: eight bytes that say its length (0: none), then its JSON
+text.
 
 Layouts are fixed because the worker's processes fork all the time: after a fork every object that Python
 touches costs a page fault, and the machinery of JSON touches a hundred pages.
