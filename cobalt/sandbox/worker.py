@@ -194,6 +194,7 @@ class Program:
         self._limits = limits
         self._output_bytes = output_bytes
         self._answers = fn_name is not None
+        self._cpu_s = limits.cpu_s  # of the run under way
         self._runs: list[RunFiles] = []  # under way; there is never more than one
         guest = wire.GuestLimits(
             limits.cpu_s, limits.wall_limit_s, limits.memory_bytes, output_bytes, limits.tmp_bytes,
@@ -247,6 +248,7 @@ class Program:
         cpu_s = limits.cpu_s if cpu_s is None else cpu_s
         wall_s = limits.wall_limit_s if wall_s is None else wall_s
         self._runs.append(files)
+        self._cpu_s = cpu_s
         self._worker._send(wire.RUN + wire.ORDER.pack(cpu_s, wall_s, only_compile), files.descriptors)
 
     def finish(self) -> RunFacts:
@@ -256,20 +258,21 @@ class Program:
             self._worker._wait_and_drain(files)
         answer = self._worker._receive(wire.DONE)
         try:
-            return _facts(answer, files, answers=self._answers)
+            return _facts(answer, files, self._cpu_s, answers=self._answers)
         finally:
             self._runs.pop().close()
 
 
-def _facts(answer: bytes, files: RunFiles, *, answers: bool) -> RunFacts:
+def _facts(answer: bytes, files: RunFiles, most_cpu_s: float, *, answers: bool) -> RunFacts:
     why, phase, wall_s, queued_s, left_cpu_s = wire.FACTS.unpack_from(answer)
     status, user_s, user_us, system_s, system_us, peak_kib = wire.USAGE.unpack_from(answer, wire.FACTS.size)
+    cpu_s = user_s + system_s + (user_us + system_us) / 1e6 + left_cpu_s
     stdout = files.answer() if answers else files.stdout()
     stderr, stderr_size = files.stderr()
     return RunFacts(
         returncode=os.waitstatus_to_exitcode(status),
-        limit=wire.WHY[why],
-        cpu_s=user_s + system_s + (user_us + system_us) / 1e6 + left_cpu_s,
+        limit=wire.WHY[why] or ("cpu" if cpu_s >= most_cpu_s else ""),
+        cpu_s=cpu_s,
         wall_s=wall_s,
         peak_bytes=peak_kib * 1024,
         stdout=stdout,

@@ -76,7 +76,8 @@ class Supervisor:
                 facts = None
         if facts is None:
             facts = self._run(program, descriptors, cpu_s, wall_s)
-        os.closerange(descriptors[0], descriptors[-1] + 1)
+        for fd in descriptors:
+            os.close(fd)
         self._control.send(wire.DONE + facts)
         return True
 
