@@ -98,7 +98,7 @@ _ROWS: list[tuple[str, float, str, str]] = [
     ("tiny.response_tokens", 19.4, "tokens, median", "counted in a run of the demo (docs/planning.md)"),
     ("tiny.response_sigma", 0.11, "of the logarithm", "counted in a run of the demo (docs/planning.md)"),
     # Running programs.
-    ("tests.overhead_ms", 3.88, "ms of CPU",
+    ("tests.overhead_ms", 1.73, "ms of CPU",
      "sandbox at `namespaces`, `cobalt bench evaluator` (docs/benchmarks.md)"),
     ("tests.limit_s", 4, "s of CPU", "limit of one test, as published"),
     ("evaluator.cores_per_gpu", 4, "cores", "a quarter of 16 cores per GPU, as scripts/cluster gives it"),
