@@ -10,7 +10,7 @@ import sys
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from cobalt.evaluator.output import Output
+from cobalt.evaluator.output import Output, encode
 
 _PIECE = 1 << 16  # characters
 _TOO_DEEP = (ValueError, RecursionError)
@@ -20,8 +20,14 @@ _SPARE_VALUES = 1 << 16  # that a longer JSON text may hold for keys that come a
 Normal = Callable[[Iterator[str], int], Iterator[str]]
 
 
-def stripped_equal(stdout: Output, expected: str) -> bool:
+def output_of(output: Output | str) -> Output:
+    """What a program wrote; text of it as well."""
+    return Output(encode(output)) if isinstance(output, str) else output
+
+
+def stripped_equal(stdout: Output | str, expected: str) -> bool:
     """The published rule: equal once whitespace at both ends is gone; nothing else is forgiven."""
+    stdout = output_of(stdout)
     wanted = expected.strip()
     start, stop = stdout.stripped
     if stop - start > 4 * len(wanted):  # bytes: a character has at most four, a newline two
@@ -136,11 +142,12 @@ def _lines(pieces: Iterator[str], longest: int) -> Iterator[str]:
         size = len(blank[0])
 
 
-def value_equal(line: Output, expected: Any) -> bool:
+def value_equal(line: Output | str, expected: Any) -> bool:
     """Whether JSON text `line` holds the expected value, or the one that a one-element list `expected` holds.
 
     Values are plain JSON on both sides, so tuples are lists, and no object of the program's is ever compared.
     """
+    line = output_of(line)
     try:
         wanted_text = json.dumps(expected)
         wanted = json.loads(wanted_text)

@@ -9,7 +9,7 @@ from itertools import zip_longest
 from typing import Any, NamedTuple
 
 from cobalt.errors import BadRequest
-from cobalt.evaluator.compare import lines_equal, parts_of, stripped_equal, tokens_equal, words
+from cobalt.evaluator.compare import lines_equal, output_of, parts_of, stripped_equal, tokens_equal, words
 from cobalt.evaluator.output import Output
 
 _FLOAT = re.compile(r"float(?:\(\s*([^,()]+?)\s*(?:,\s*([^,()]+?)\s*)?\))?")
@@ -44,11 +44,12 @@ class Rule:
         if self.compare not in ("strip", "lines", "tokens"):
             tolerance(self.compare)
 
-    def accepts(self, stdout: Output, expected: str) -> bool:
+    def accepts(self, stdout: Output | str, expected: str) -> bool:
         """Whether `stdout` answers a test that expects `expected`.
 
         Time is linear in both, and memory a small multiple of both, whatever the program wrote.
         """
+        stdout = output_of(stdout)
         if stripped_equal(stdout, expected):
             return True
         if self.compare == "strip":

@@ -130,8 +130,7 @@ class _Suite:
         what has been judged by then stays.
         """
         if not len(self._tests):
-            facts = program.compile()
-            self._status = "compile_error" if facts.compile_failed else "ok"
+            self._status = "compile_error" if program.compile_error else "ok"
             return
         began = self._start(program, self._prepare(program, len(self.verdicts)))
         while began:

@@ -1,6 +1,7 @@
 """One warm worker process, driven from the host: programs in, bytes and resource facts out."""
 
 import contextlib
+import functools
 import json
 import os
 import select
@@ -230,6 +231,12 @@ class Program:
         """Compile the program and do not run it."""
         self.start(self.prepare(b""), only_compile=True)
         return self.finish()
+
+    @functools.cached_property
+    def compile_error(self) -> RunFacts | None:
+        """The compiler's run if it fails, else None. Needed only by who asks before the first run."""
+        facts = self.compile()
+        return facts if facts.compile_failed else None
 
     def prepare(self, stdin: bytes) -> RunFiles:
         """The files of a run to come: to be given to `start`, or closed."""

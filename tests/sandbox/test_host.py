@@ -266,3 +266,21 @@ def test_tests_of_the_wrong_shape_are_refused(level):
         ):
             with pytest.raises(BadRequest):
                 evaluator.evaluate(ECHO, bad)
+
+
+def test_signals_that_the_host_ignores_are_as_usual_in_programs(usable):
+    code = """
+import signal
+from cobalt.sandbox.policy import Limits
+from cobalt.sandbox.worker import Worker
+for number in (signal.SIGCHLD, signal.SIGHUP, signal.SIGUSR1):
+    signal.signal(number, signal.SIG_IGN)
+signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGTERM])
+worker = Worker('namespaces')
+with worker.program(b'import os\\nos.kill(os.getpid(), 1)', Limits()) as program:
+    print(program.run(b'').returncode, program.run(b'').returncode)
+worker.close()
+"""
+    usable("namespaces")
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
+    assert done.stdout.split() == ["-1", "-1"], done.stderr

@@ -75,7 +75,7 @@ class Supervisor:
             if facts[1] == wire.RUNNING and not only_compile:
                 facts = None
         if facts is None:
-            facts = self._run(program, descriptors, cpu_s, wall_s)
+            facts = self._run(program, descriptors, cpu_s, wall_s, only_compile=only_compile)
         for fd in descriptors:
             os.close(fd)
         self._control.send(wire.DONE + facts)

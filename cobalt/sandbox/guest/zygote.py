@@ -90,15 +90,24 @@ def _enter(level: Level, control_fd: int, parent_fd: int) -> dict[str, Any]:
             kernel.drop_bounding_set()
             box.become_nobody([os.__file__, *level.packages])
         kernel.drop_capabilities()
-    for number in (signal.SIGTERM, signal.SIGHUP):
-        signal.signal(number, signal.SIG_DFL)
-    signal.signal(signal.SIGINT, signal.default_int_handler)  # as in any interpreter
+    _reset_signals()
     kernel.prctl(kernel.PR_SET_NO_NEW_PRIVS, 1)
     if level.name != "none":
         seccomp.Prepared(seccomp.base_filter(own_namespaces=level.own_pids)).install(os.getpid())
     if filter_tests:
         level.test_filter = seccomp.test_filter(own_namespaces=level.own_pids)
     return {"pid": os.getpid(), "python": sys.version.split()[0], "landlock": landlock.version()}
+
+
+def _reset_signals() -> None:
+    """As in any interpreter that is started from a shell, whatever the host ignores or blocks."""
+    for number in signal.valid_signals() - {signal.SIGPIPE, signal.SIGXFSZ, signal.SIGKILL, signal.SIGSTOP}:
+        if signal.getsignal(number) is signal.SIG_IGN:
+            signal.signal(number, signal.SIG_DFL)
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, signal.SIG_DFL)
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    signal.pthread_sigmask(signal.SIG_SETMASK, ())
 
 
 def _serve(control: socket.socket, level: Level, parent_fd: int) -> None:
