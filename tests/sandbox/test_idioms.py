@@ -51,6 +51,10 @@ signals: fork with pipe
 signals: multiprocessing pool
 signals: multiprocessing Process
 """,
+    "of devices there are null, random, urandom and full": """
+files: devices
+files: is a directory
+""",
     "/proc cannot be read": """
 modules: open descriptors
 """,

@@ -73,8 +73,11 @@ def _imports(code: CodeType, operations: bytes) -> list[str]:
     return found
 
 
-def end(status: int, plain: bool) -> NoReturn:
-    """End this process as the interpreter would: threads, exit handlers, finalizers, flush."""
+def end(status: int, plain: bool, *, flushed: bool = False) -> NoReturn:
+    """End this process as the interpreter would: threads, exit handlers, finalizers, flush.
+
+    `flushed`: what the script printed has been flushed; what was said of its end is for later.
+    """
     if plain and status != INTERRUPTED and _undisturbed():
         try:
             sys.stdout.flush()
@@ -83,7 +86,8 @@ def end(status: int, plain: bool) -> NoReturn:
             pass  # the interpreter tries again, and says so
         else:
             os._exit(status)
-    flush()
+    if not flushed:
+        flush()
     gc.callbacks.append(_find_main_late)
     if status == INTERRUPTED:
         signal.signal(signal.SIGINT, signal.SIG_DFL)

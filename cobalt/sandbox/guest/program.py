@@ -114,14 +114,15 @@ class Program:
 
 
 def _run_script(code: CodeType, plain: bool) -> NoReturn:
-    status = 0
     kernel.forget_frames()
     try:
         exec(code, sys.modules["__main__"].__dict__)
     except BaseException as error:
         ending.flush()
         status = ending.status_of(error)
-    ending.end(status, plain)
+    else:
+        ending.end(0, plain)
+    ending.end(status, plain, flushed=True)
 
 
 def _run_function(code: CodeType, fn: str, answer: mmap.mmap) -> NoReturn:

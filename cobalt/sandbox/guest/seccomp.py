@@ -59,7 +59,7 @@ _NEW_NAMESPACES = 0x7E020000  # every CLONE_NEW* flag that `clone` knows
 _CLONE_VM, _CLONE_VFORK, _CLONE_PARENT, _CLONE_THREAD = 0x100, 0x4000, 0x8000, 0x10000
 _CLONE_TRACED = 0x802000
 _SIGCHLD = 17
-_MAP_SHARED, _MAP_ANONYMOUS = 0x01, 0x20
+_MAP_SHARED, _MAP_ANONYMOUS, _PAGE = 0x01, 0x20, 4096
 _AF_UNIX, _SOCK_STREAM_CLOEXEC = 1, 0o2000001
 _O_TMPFILE, _O_NOTIFICATION_PIPE = 0o20000000, 0o200
 _NEGATIVE, _THREAD_CLOCK, _OWN_CLOCK = 0x80000000, 4, 0xFFFFFFFA
@@ -233,10 +233,12 @@ def _check_processes(rules: Filter, *, own_namespaces: bool) -> None:
         (_JSET, 0, 3, _NEGATIVE), (_JEQ, 2, 0, _OWN_CLOCK), (_JSET, 1, 0, _THREAD_CLOCK), _fail(errno.EINVAL),
         _PASS,
     )  # fmt: skip
-    # Memory that is shared and has no name lives on in whole while a page of it is mapped: no limit sees it.
+    # Memory that is shared and has no name lives on in whole while a page of it is mapped, and no limit sees
+    # it: a page is all that one may have.
     rules.check(
         "mmap", _argument(3),
-        (_JSET, 0, 2, _MAP_ANONYMOUS), (_JSET, 0, 1, _MAP_SHARED), _REFUSE, _PASS,
+        (_JSET, 0, 6, _MAP_ANONYMOUS), (_JSET, 0, 5, _MAP_SHARED),
+        (_LD, 0, 0, 28), (_JEQ, 0, 2, 0), _argument(1), (_JGT, 0, 1, _PAGE), _REFUSE, _PASS,
     )  # fmt: skip
     rules.only("madvise", 2, *_MADVICE, error=errno.EINVAL)
     if own_namespaces:  # not about process 1

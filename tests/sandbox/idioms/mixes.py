@@ -111,7 +111,6 @@ PREPARED = {
     "cache": "@functools.lru_cache(None)\ndef cached{n}(x): return [x]\ncached{n}(1)",
     "gc off": "gc.disable()",
     "gc now": "gc.collect()",
-    "thread local": "class Loc{n}:\n    def __del__(self): print('local {n}')\nlocal{n} = threading.local()\nlocal{n}.x = Loc{n}()",
     "alarm unused": "signal.alarm(50)",
     "recursion limit": "sys.setrecursionlimit(10 ** 5)",
     "stack size": "threading.stack_size(1 << 26)",
