@@ -17,19 +17,29 @@ def _programs(seeds: range) -> list[tuple[str, Outcome]]:
         return list(zip(programs, pool.map(lambda code: plain(code, STDIN), programs), strict=True))
 
 
+def _lines(outcome: Outcome) -> list[bytes]:
+    return sorted(outcome.stdout.split(b"\n"))
+
+
 def _check(box, seeds: range) -> None:
-    ends, unsteady, wrong = set(), 0, []
+    ends, unsteady, reordered, wrong = set(), 0, 0, []
     for seed, (code, expected) in zip(seeds, _programs(seeds), strict=True):
         ends.add(expected.end.split()[0])
-        differs = difference(expected, boxed(box, code, STDIN))
+        got = boxed(box, code, STDIN)
+        differs = difference(expected, got)
         if expected.end == "signal SIGINT" and differs.startswith("ends with exit 120,"):
             continue  # wanted: Ctrl-C ends by the signal, but not where output cannot be flushed as well
         if differs and plain(code, STDIN) != expected:
             unsteady += 1  # it does not even end twice in the same way in a plain interpreter
+        elif differs and (expected.end, _lines(expected)) == (got.end, _lines(got)):
+            # Meant: finalizers of cyclic garbage run in the order of the collector's list, which depends on all
+            # that was ever made. It is the interpreter's own nearly always.
+            reordered += 1
         elif differs:
             wrong.append((f"seed {seed}: {differs}", code))
     assert not wrong, "\n".join([*(line for line, _ in wrong), "", "the first of them:", wrong[0][1]])
     assert unsteady <= len(seeds) // 200, "the programs depend on the time"
+    assert reordered <= len(seeds) // 100
     assert {"success", "exit", "raised", "signal"} <= ends, (
         "the programs end in too few ways to show anything"
     )
