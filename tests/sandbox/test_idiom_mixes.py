@@ -32,8 +32,8 @@ def _check(box, seeds: range) -> None:
         if differs and plain(code, STDIN) != expected:
             unsteady += 1  # it does not even end twice in the same way in a plain interpreter
         elif differs and (expected.end, _lines(expected)) == (got.end, _lines(got)):
-            # Meant: finalizers of cyclic garbage run in the order of the collector's list, which depends on all
-            # that was ever made. It is the interpreter's own nearly always.
+            # Meant: finalizers of cyclic garbage run in the order of the collector's list, which depends on
+            # all that was ever made. It is the interpreter's own nearly always.
             reordered += 1
         elif differs:
             wrong.append((f"seed {seed}: {differs}", code))
