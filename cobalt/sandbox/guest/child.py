@@ -10,11 +10,12 @@ from cobalt.sandbox.guest import kernel, landlock, seccomp, wire
 
 _SET_MASK = int(signal.SIG_SETMASK)
 
-Plan = list[tuple[int, int]]
 
+def set_limits(limits: wire.GuestLimits, *, processes: int | None) -> None:
+    """Put the limits of a program's tests on its supervisor, from which they inherit them.
 
-def plan_limits(limits: wire.GuestLimits, *, processes: int | None) -> Plan:
-    """Kernel limits that are the same for every test of a program."""
+    None is set above the host's own hard limit.
+    """
     memory = limits.memory_bytes
     wanted = [
         (resource.RLIMIT_AS, memory),
@@ -30,18 +31,9 @@ def plan_limits(limits: wire.GuestLimits, *, processes: int | None) -> Plan:
     ]
     if processes is not None:
         wanted.append((resource.RLIMIT_NPROC, processes))
-    return [(what, within_hard(what, value)) for what, value in wanted]
-
-
-def within_hard(what: int, value: int) -> int:
-    """`value`, or the hard limit if that is lower."""
-    hard = resource.getrlimit(what)[1]
-    return value if hard == resource.RLIM_INFINITY else min(value, hard)
-
-
-def set_limits(plan: Plan) -> None:
-    """Put limits on this process and its children."""
-    for what, value in plan:
+    for what, value in wanted:
+        hard = resource.getrlimit(what)[1]
+        value = value if hard == resource.RLIM_INFINITY else min(value, hard)
         resource.setrlimit(what, (value, value))
 
 

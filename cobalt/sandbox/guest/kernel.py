@@ -57,7 +57,7 @@ def fork() -> int:
     """`os.fork` without what Python does after it: that costs a child 170 page faults, four times the rest.
 
     For processes of one thread. There it matters only to `random` and to the main thread's native id
-    (`child.renewals`).
+    (`program.Program` renews them).
     """
     pid = _quick.fork()
     return pid if pid >= 0 else check(libc.fork(), "fork")

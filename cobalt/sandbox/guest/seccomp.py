@@ -107,6 +107,11 @@ def _argument(number: int) -> tuple[int, int, int, int]:
     return (_LD, 0, 0, 16 + 8 * number)
 
 
+def _one_of(values: tuple[int, ...]) -> _Code:
+    """Go on at the next instruction but one if the accumulator holds one of these, else at the next."""
+    return [(_JEQ, len(values) - place, 0, value & 0xFFFFFFFF) for place, value in enumerate(values)]
+
+
 class Filter:
     """A list of BPF instructions; between rules the accumulator holds the call's number."""
 
@@ -137,8 +142,7 @@ class Filter:
 
     def only(self, names: str, argument: int, *values: int, error: int = errno.EPERM) -> None:
         """Allow these calls where `argument` is one of `values`."""
-        tests = [(_JEQ, len(values) - place, 0, value & 0xFFFFFFFF) for place, value in enumerate(values)]
-        self.check(names, _argument(argument), *tests, _fail(error), _PASS)
+        self.check(names, _argument(argument), *_one_of(values), _fail(error), _PASS)
 
     def without(self, names: str, argument: int, bits: int, error: int) -> None:
         """Allow these calls where none of `bits` is set in `argument`."""
@@ -224,7 +228,7 @@ def _check_processes(rules: Filter, *, own_namespaces: bool) -> None:
         "prctl", _argument(0),
         (_JEQ, 0, 3, kernel.PR_SET_DUMPABLE),  # a process that hides its memory could not be measured
         _argument(1), (_JEQ, len(options) + 2, 0, 1), _REFUSE,
-        *((_JEQ, len(options) - place, 0, option) for place, option in enumerate(options)),
+        *_one_of(options),
         _fail(errno.EINVAL), _PASS,
     )  # fmt: skip
     # CPU clocks: this thread's and its process's. Others' would tell what the test before has used.
@@ -260,15 +264,14 @@ def _check_files(rules: Filter) -> None:
     rules.without("pipe2", 1, _O_NOTIFICATION_PIPE, errno.EINVAL)
     rules.only("preadv2 pwritev2", 5, 0, error=errno.EOPNOTSUPP)  # else they tell what the host has cached
     rules.only("ioctl", 1, *_TERMINAL_REQUESTS, error=errno.ENOTTY)
-    locks = [(_JEQ, len(_FCNTL_LOCKS) - place, 0, command) for place, command in enumerate(_FCNTL_LOCKS)]
-    rest = [(_JEQ, len(_FCNTL) - place, 0, command) for place, command in enumerate(_FCNTL)]
-    rules.check("fcntl", _argument(1), *locks, (_JGE, 1, 1, 0), _fail(0), *rest, _REFUSE, _PASS)
-    options = [
-        (_JEQ, len(_SOCKET_OPTIONS) - place, 0, option) for place, option in enumerate(_SOCKET_OPTIONS)
-    ]
     rules.check(
-        "setsockopt", _argument(1), (_JEQ, 1, 0, _SO_SOCKET), _REFUSE, _argument(2), *options, _REFUSE, _PASS
-    )
+        "fcntl", _argument(1),
+        *_one_of(_FCNTL_LOCKS), (_JGE, 1, 1, 0), _fail(0), *_one_of(_FCNTL), _REFUSE, _PASS,
+    )  # fmt: skip
+    rules.check(
+        "setsockopt", _argument(1), (_JEQ, 1, 0, _SO_SOCKET), _REFUSE,
+        _argument(2), *_one_of(_SOCKET_OPTIONS), _REFUSE, _PASS,
+    )  # fmt: skip
 
 
 def test_filter(*, own_namespaces: bool) -> bytes:

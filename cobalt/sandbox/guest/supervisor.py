@@ -117,7 +117,7 @@ class Supervisor:
             processes = self._limits.processes + 3
         elif self._kills_children:
             kernel.prctl(kernel.PR_SET_CHILD_SUBREAPER, 1)
-        child.set_limits(child.plan_limits(self._limits, processes=processes))
+        child.set_limits(self._limits, processes=processes)
         if self._limits.memory_bytes < 1 << 30:
             kernel.set_thread_stack(self._limits.memory_bytes >> 7)
 

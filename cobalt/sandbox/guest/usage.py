@@ -82,14 +82,11 @@ def _memory(pid: int, *, shares: bool) -> int:
     `shares`: what it shares with others is counted in proportion. Raises CannotMeasure if the process lives
     and hides what it uses.
     """
-    total = 0
-    for line in _read(f"/proc/{pid}/status").splitlines():
-        if line.startswith((b"VmPTE:", b"VmRSS:")) and not (shares and line.startswith(b"VmRSS:")):
-            total += int(line.split()[1]) * 1024
+    total = _sum_of(_read(f"/proc/{pid}/status"), *((b"VmPTE:",) if shares else (b"VmPTE:", b"VmRSS:")))
     if not shares:
         return total
     try:
-        lines = _read(f"/proc/{pid}/smaps_rollup").splitlines()
+        total += _sum_of(_read(f"/proc/{pid}/smaps_rollup"), b"Pss:")
         descriptors = len(os.listdir(f"/proc/{pid}/fd"))
     except OSError as error:
         if error.errno in _GONE:
@@ -98,5 +95,9 @@ def _memory(pid: int, *, shares: bool) -> int:
         if not fields or int(fields[6]) & _EXITING:
             return 0
         raise CannotMeasure(f"process {pid}: {error}") from None
-    total += sum(int(line.split()[1]) * 1024 for line in lines if line.startswith(b"Pss:"))
     return total + max(0, descriptors - _STANDARD) * _DESCRIPTOR_BYTES
+
+
+def _sum_of(text: bytes, *names: bytes) -> int:
+    """Bytes in the lines `NAME: N kB` of these names."""
+    return sum(int(line.split()[1]) * 1024 for line in text.splitlines() if line.startswith(names))

@@ -26,19 +26,13 @@ MESSAGE_BYTES = 1 << 16
 ORDER_BYTES = 1 << 8  # of what a supervisor is sent
 
 ORDER = struct.Struct("<dd?")  # of a run: CPU seconds, wall seconds, whether only to compile
-FACTS = struct.Struct(
-    "<BB3d"
-)  # place in WHY, COMPILES or RUNNING; wall s, queued s, CPU s of processes left behind
+# Place in WHY; COMPILES or RUNNING; wall seconds, queued seconds, CPU seconds of processes left behind.
+FACTS = struct.Struct("<BB3d")
 WHY = ("", "cpu", "wall", "memory", "processes")  # the limit that was struck
 COMPILES, RUNNING = 1, 2  # how far a run came
-USAGE = struct.Struct(
-    "=i4x4qq104x"
-)  # as wait4 fills it: status; user, system time (s, us); peak KiB; the rest
-SET_UP_FAILED, COMPILING, COMPILED = (
-    b"f",
-    b"c",
-    b"k",
-)  # what a test tells its supervisor before the program starts
+# As wait4 fills it: status; user time, system time (s, us each); peak KiB; the rest.
+USAGE = struct.Struct("=i4x4qq104x")
+SET_UP_FAILED, COMPILING, COMPILED = b"f", b"c", b"k"  # what a test tells its supervisor before it starts
 ANSWER = struct.Struct("<Q")
 
 _LIMITS = struct.Struct("<ddQQQQQ?")
