@@ -1,4 +1,4 @@
-"""The Ray cluster that was meant for us, and the applications that Ray Serve runs on it."""
+"""The Ray cluster that was meant for us: what it has, and the applications that Ray Serve runs on it."""
 
 import logging
 import os
@@ -62,6 +62,28 @@ def application(name: str, deployment: str, *, search: bool = False) -> Any:
     if joined:
         ray.shutdown()
     return None
+
+
+def amounts(resource: str) -> list[float]:
+    """How much of a resource each node of the cluster has, of those that have any; none without a cluster.
+
+    For builders of applications: `serve run` calls them before it joins the cluster. Leaves no connection
+    behind that was not there.
+    """
+    import ray
+
+    joined = not ray.is_initialized()
+    if joined:
+        address = _address()
+        if address is None:
+            return []
+        ray.init(address=address, log_to_driver=False, logging_level="warning")
+    try:
+        found = [float(node["Resources"].get(resource, 0)) for node in ray.nodes() if node["Alive"]]
+    finally:
+        if joined:
+            ray.shutdown()
+    return [amount for amount in found if amount]
 
 
 def _named() -> str:

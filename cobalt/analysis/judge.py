@@ -49,7 +49,7 @@ class JudgeSettings:
     top_p: float = 1.0
     max_tokens: int = 32_000
     reasoning_effort: str | None = "low"
-    ask_again: int = 2
+    ask_again: int = 0
     seed: int = 0
 
     def __post_init__(self) -> None:

@@ -14,6 +14,7 @@ from cobalt.evaluator.base import Evaluator
 from cobalt.evaluator.local import LocalEvaluator
 from cobalt.evaluator.remote import Absent, Refused, RemoteEvaluator, Transient
 from cobalt.evaluator.request import APPLICATION, DEPLOYMENT, ROUTE, TOKEN_VARIABLE
+from cobalt.sandbox.policy import Limits
 
 _READY_S = 60.0
 
@@ -22,8 +23,9 @@ def connect(spec: str = "auto", *, workers: int | None = None) -> Evaluator:
     """The evaluator that `spec` names, ready for work; which one is said in one line on stderr.
 
     `local`: this machine, `workers` programs at once, at the best isolation level that works; `local:LEVEL`
-    names one (`namespaces`, `landlock`, or `none`, which is never chosen otherwise). `serve`: the Ray Serve
-    application `evaluator` of the cluster this process is connected to, of the one at RAY_ADDRESS, of the one
+    names one (`namespaces`, `landlock`, or `none`, which is never chosen otherwise), `local+PACKAGE` what
+    programs may import besides the standard library (numpy). `serve`: the Ray Serve application `evaluator`
+    of the cluster this process is connected to, of the one at RAY_ADDRESS, of the one
     begun here by `ray start`, or else of any that runs here. A URL: the same application over HTTP. `auto`:
     `serve`, but without that last resort, if such an application runs; else `local`.
 
@@ -31,8 +33,8 @@ def connect(spec: str = "auto", *, workers: int | None = None) -> Evaluator:
     judges wrongly. Safe to call within a running event loop, which waits meanwhile.
     """
     evaluator: Evaluator
-    if spec.partition(":")[0] == "local":
-        evaluator = LocalEvaluator(workers, isolation=spec.partition(":")[2] or "auto")
+    if is_local(spec):
+        evaluator = local(spec, workers)
     elif spec.startswith(("http://", "https://")):
         evaluator = HttpEvaluator(spec)
         evaluator.wait_ready(_READY_S)
@@ -49,14 +51,32 @@ def connect(spec: str = "auto", *, workers: int | None = None) -> Evaluator:
         evaluator = ServeEvaluator(handle)
         evaluator.wait_ready(_READY_S)
     else:
-        raise InputError(f"--evaluator must be auto, local, local:LEVEL, serve or a URL, got {spec!r}")
+        raise InputError(
+            f"--evaluator must be auto, local, local:LEVEL, local+PACKAGE, serve or a URL, got {spec!r}"
+        )
     print(f"evaluator: {_describe(evaluator)}", file=sys.stderr)
     return evaluator
 
 
+def is_local(spec: str) -> bool:
+    """Whether programs are to run in this process, by `local`."""
+    return spec.partition("+")[0].partition(":")[0] == "local"
+
+
+def local(spec: str, workers: int | None, isolation: str = "auto") -> LocalEvaluator:
+    """The evaluator of `local[:LEVEL][+PACKAGE]`; `isolation` is the level where none is named."""
+    place, *packages = spec.split("+")
+    try:
+        limits = Limits(packages=tuple(packages))
+    except ValueError as error:
+        raise InputError(f"--evaluator {spec}: {error}") from None
+    return LocalEvaluator(workers, isolation=place.partition(":")[2] or isolation, limits=limits)
+
+
 def _describe(evaluator: Evaluator) -> str:
     if isinstance(evaluator, LocalEvaluator):
-        return f"in process, {evaluator.workers} workers, isolation {evaluator.isolation}"
+        packages = "".join(f", with {name}" for name in evaluator.limits.packages)
+        return f"in process, {evaluator.workers} workers, isolation {evaluator.isolation}{packages}"
     return evaluator.where if isinstance(evaluator, RemoteEvaluator) else evaluator.name
 
 

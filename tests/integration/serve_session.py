@@ -18,6 +18,7 @@ from cobalt.slow_start import allow_slow_start
 
 ROOT = Path(__file__).parents[2]
 
+
 def free_port() -> int:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
@@ -76,7 +77,7 @@ def application(port: int, **settings: Any) -> Iterator[Any]:
 class Cluster:
     """A cluster begun by `ray start`, and what is started in it, each in a process of its own.
 
-    `env` is the environment of a user beside it: nothing says where it is but the note that `ray start` leaves.
+    `env` is a user's environment beside it: only the note that `ray start` leaves says where it is.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -106,7 +107,9 @@ class Cluster:
             assert time.monotonic() < deadline, f"{ready!r} did not appear:\n{log.read_text()}"
             time.sleep(0.2)
 
-    def run(self, command: str, cwd: Path, seconds: float = 300, **env: str) -> subprocess.CompletedProcess[str]:
+    def run(
+        self, command: str, cwd: Path, seconds: float = 300, **env: str
+    ) -> subprocess.CompletedProcess[str]:
         """Run a command as typed into a shell, to its end."""
         return subprocess.run(
             ["bash", "-euo", "pipefail", "-c", command], cwd=cwd, env=self.env | env, capture_output=True,

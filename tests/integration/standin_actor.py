@@ -25,7 +25,10 @@ def respond(messages: list[dict[str, str]], index: int = 0) -> str:
     digest = hashlib.sha256(json.dumps([messages, index]).encode()).digest()
     code, shown = PROGRAMS[digest[0] % len(PROGRAMS)], SHOWN.search(messages[-1]["content"])
     if shown and digest[1] % 2:
-        code = f"line = input()\nif line == {shown[1]!r}: print({shown[2]!r})\nelse: print(sum(map(int, line.split())))"
+        code = (
+            f"line = input()\nif line == {shown[1]!r}: print({shown[2]!r})\n"
+            "else: print(sum(map(int, line.split())))"
+        )
     thinking = f"I think, number {digest[2]}.\n</think>\n" if digest[3] % 3 else ""
     return thinking + ("I do not know." if code is None else f"Try this:\n```python\n{code}\n```")
 
