@@ -34,7 +34,7 @@ SHOWN = re.compile(r"Input:\n(.*)\nProgram's Output:\n.*\nExpected Output:\n(.*)
 def respond(messages: list[dict[str, str]], index: int = 0) -> str:
     """Response number `index` to a dialogue, always the same one.
 
-    Thinks most times, and may give in to a wrong test: a program that was shown one has its answer written in.
+    Thinks most times, and may give in to a wrong test: then its answer is written into the program.
     """
     digest = hashlib.sha256(json.dumps([messages, index]).encode()).digest()
     code, shown = PROGRAMS[digest[0] % len(PROGRAMS)], SHOWN.search(messages[-1]["content"])

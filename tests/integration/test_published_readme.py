@@ -80,7 +80,7 @@ def checkout(folder: Path, count: int) -> None:
 
 
 def released_ptb(folder: Path) -> None:
-    """As released: perturbed tests under the name that the runners read; the first turn is the clean run's."""
+    """As released: perturbed tests under the name that the runners read; first turns are the clean run's."""
     first = {row["id"]: row["responses"] for row in read(folder / "single.jsonl")}
     rows = read(folder / "perturbed.jsonl")
     for row in rows:
