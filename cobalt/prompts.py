@@ -170,10 +170,10 @@ DEFAULT = Prompts(
     feedback=(
         "Your program was run on the public tests; the outcome stands at the end of this message. Analyse "
         "both in full before you write anything new: trace an input through the program (that of the failing "
-        "test, where one is shown), quote the lines that go wrong or could, and say why. The environment that "
-        "runs the program is fixed and right, so do not try to change it or work round it. Then give one "
-        "complete program, not a fragment, in a single fenced ```python block.\n\n"
-        + FEEDBACK_MARKER + "\n{feedback}"
+        "test, where one is shown), quote the lines that go wrong or could, and say why. The environment "
+        "that runs the program is fixed and right, so do not try to change it or work round it. Then give "
+        "one complete program, not a fragment, in a single fenced ```python block.\n\n"
+        f"{FEEDBACK_MARKER}\n{{feedback}}"
     ),
     all_passed=(
         ALL_PASSED_MARKER + ". Hidden tests follow, so look for what these did not cover: extreme sizes, "
@@ -215,7 +215,9 @@ def near(spec: str, folder: Path) -> str:
 def load(spec: str) -> Prompts:
     """The prompt set `default` or `tiny`, or one from a JSON file with the fields of Prompts.
 
-    What a file does not say to a judge is said in the default wording. Raises InputError for a file that is missing, malformed or lacks what Prompts needs.
+    What a file does not say to a judge is said in the default wording.
+
+    Raises InputError for a file that is missing, malformed or lacks what Prompts needs.
     """
     if spec in BUILT_IN:
         return BUILT_IN[spec]

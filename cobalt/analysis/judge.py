@@ -132,7 +132,9 @@ class Judge:
         used = {"prompt_tokens": 0, "completion_tokens": 0}
         for attempt in range(self.settings.ask_again + 1):
             seed = derive(self.settings.seed, key, vote, attempt)
-            (said,) = await self.engine.chat(self.settings.prompts.judge_messages(case), self.settings.sampling(seed))
+            (said,) = await self.engine.chat(
+                self.settings.prompts.judge_messages(case), self.settings.sampling(seed)
+            )
             used["prompt_tokens"] += said.prompt_tokens
             used["completion_tokens"] += said.completion_tokens
             label = classify(said.text)

@@ -12,8 +12,7 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
-from cobalt.prompts import JUDGE_FIELDS as FIELDS
-from cobalt.prompts import VERDICT_MARKER
+from cobalt.prompts import JUDGE_FIELDS, VERDICT_MARKER
 from cobalt.records import Row, require
 
 CATEGORIES = {1: "Hard Coding", 2: "Logic Overfitting", 3: "Semantic Drifting", 4: "Others"}
@@ -25,13 +24,13 @@ _VERDICT = re.compile(VERDICT_MARKER + r"\s*\((\d)\)\s*([A-Za-z ]+)")
 
 def check_case(row: Row, where: str) -> None:
     """Raise InputError unless a row has what the judge has to see."""
-    for field in FIELDS:
+    for field in JUDGE_FIELDS:
         require(row, field, str, where)
 
 
 def content_hash(case: Row) -> str:
     """Hash of what the judge sees, and of the task; the same case elsewhere in a file has the same."""
-    shown = json.dumps([case.get("id"), *(case[field] for field in FIELDS)], ensure_ascii=True)
+    shown = json.dumps([case.get("id"), *(case[field] for field in JUDGE_FIELDS)], ensure_ascii=True)
     return hashlib.sha256(shown.encode()).hexdigest()
 
 
