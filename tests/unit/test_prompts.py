@@ -143,7 +143,10 @@ def test_a_relative_file_is_meant_from_the_folder_that_names_it(tmp_path):
         ({"all_passed": "Well done."}, "'all_passed' must begin with"),
         ({"all_passed": f"Good. {ALL_PASSED_MARKER}"}, "'all_passed' must begin with"),
         ({"judge_system": "Judge it."}, "'judge_system' must say how a verdict is given"),
-        ({"judge_instruction": "{question}"}, "'judge_instruction' must contain {previous_code} exactly once"),
+        (
+            {"judge_instruction": "{question}"},
+            "'judge_instruction' must contain {previous_code} exactly once",
+        ),
         ({"extra": "x"}, "exactly the keys"),
     ],
 )
