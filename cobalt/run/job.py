@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 from cobalt.errors import InfraError
 from cobalt.files import plain, settings_hash
 from cobalt.pipeline import Summary, failures_path
-from cobalt.prompts import BUILT_IN
 from cobalt.prompts import load as load_prompts
+from cobalt.prompts import near
 from cobalt.rollouts.settings import MultiTurnSettings, RolloutSettings
 from cobalt.run.config import Config
 from cobalt.run.remember import Remember
@@ -56,10 +56,8 @@ class Job:
         self.config, self.model, self.out, self.file = config, model, out, file
         self.seed, self.task_seed = seed, task_seed
         self.shared = shared or Shared(None)
-        near = file.parent / config.model.prompts
-        self.prompts = load_prompts(
-            str(near) if config.model.prompts not in BUILT_IN and near.exists() else config.model.prompts
-        )
+        self.prompts_source = near(config.model.prompts, file.parent)
+        self.prompts = load_prompts(self.prompts_source)
         self.view: View | None = None
         self._runner = asyncio.Runner()
         self._evaluator: Evaluator | None = None

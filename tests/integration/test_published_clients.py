@@ -25,7 +25,7 @@ pytestmark = [
     pytest.mark.full,
     pytest.mark.skipif(not REPO, reason="COBALT_PUBLISHED_REPO names no clone of the published repository"),
 ]
-# `--data_file` and `--input_file` both claim `-i` there and argparse does not start; here the later one has it.
+# `--data_file` and `--input_file` both claim `-i` there: argparse does not start. Here the later one has it.
 RESOLVED = """python -c '
 import argparse, functools, runpy, sys
 argparse.ArgumentParser = functools.partial(argparse.ArgumentParser, conflict_handler="resolve")
