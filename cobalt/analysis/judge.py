@@ -48,7 +48,7 @@ class JudgeSettings:
     top_p: float = 1.0
     max_tokens: int = 32_000
     reasoning_effort: str | None = "low"
-    ask_again: int = 2
+    ask_again: int = 0
     seed: int = 0
     prompts: Prompts = field(default=DEFAULT, repr=False)
 

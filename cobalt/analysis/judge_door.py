@@ -54,7 +54,7 @@ def _flags() -> Parser:
     flags.add_argument("--top_p", type=float, default=1.0, help="share of probability that is sampled from")
     flags.add_argument("--max_tokens", type=positive_int, default=32_000, help="new tokens per vote")
     flags.add_argument(
-        "--ask_again", type=int, default=2, help="tries after a vote that cannot be read; then it is Unknown"
+        "--ask_again", type=int, default=0, help="tries after a vote that cannot be read; then it is Unknown"
     )
     flags.add_argument(
         "--prompts", default="default", metavar="default|FILE",

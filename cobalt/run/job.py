@@ -119,13 +119,13 @@ class Job:
     def evaluator(self) -> Evaluator:
         """The evaluator of all stages but training, opened when first asked for."""
         if self._evaluator is None:
-            from cobalt.evaluator import LocalEvaluator, connect
+            from cobalt.evaluator.client import connect, is_local, local
 
-            execution = self.config.execution
-            if execution.evaluator == "local":
-                inner: Evaluator = LocalEvaluator(execution.workers, isolation=execution.isolation)
+            own = self.config.execution
+            if is_local(own.evaluator):
+                inner: Evaluator = local(own.evaluator, own.workers, own.isolation)
             else:
-                inner = connect(execution.evaluator, workers=execution.workers)
+                inner = connect(own.evaluator, workers=own.workers)
             self._evaluator = Remember(inner)
         return self._evaluator
 
