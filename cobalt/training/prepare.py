@@ -47,6 +47,8 @@ def prepare(config: Any) -> tuple[Plan, list[str]]:
     devices = int(config.trainer.n_gpus_per_node) * int(config.trainer.nnodes)
     mini = int(actor.ppo_mini_batch_size) * int(config.actor_rollout_ref.rollout.n) // devices
     actor.ppo_micro_batch_size_per_gpu = min(int(actor.ppo_micro_batch_size_per_gpu), max(1, mini))
+    if settings.method == "verl":
+        _check_blocks(settings.token_mean_over, actor, mini)
     for part in (config.actor_rollout_ref.rollout, config.actor_rollout_ref.ref):
         # batches come in whole mini-batches, also where samples were masked, and verl wants equal passes
         part.log_prob_micro_batch_size_per_gpu = _divisor(mini, int(part.log_prob_micro_batch_size_per_gpu))
@@ -69,6 +71,17 @@ def prepare(config: Any) -> tuple[Plan, list[str]]:
         notes.append("tokens in the reward are counted with the policy's tokenizer, not with o200k_base")
     notes.append(_canary(settings))
     return plan, notes
+
+
+def _check_blocks(rows: Any, actor: Any, mini: int) -> None:
+    """Blocks of the loss lie within micro-batches, so they must fill them."""
+    micro = int(actor.ppo_micro_batch_size_per_gpu)
+    anyway = actor.use_dynamic_bsz or actor.loss_agg_mode != "token-mean" or micro == mini
+    if rows is not None and not (isinstance(rows, int) and rows > 0 and (anyway or micro % rows == 0)):
+        raise InputError(
+            f"cobalt.token_mean_over={rows}: must be null or a number of sequences that divides "
+            f"actor_rollout_ref.actor.ppo_micro_batch_size_per_gpu={micro}"
+        )
 
 
 def _divisor(number: int, bound: int) -> int:
