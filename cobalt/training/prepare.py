@@ -11,7 +11,7 @@ from typing import Any
 from cobalt.errors import InputError
 from cobalt.rewards.verpo import Constants
 from cobalt.training import outcome
-from cobalt.training.data import DataCheck, check_file, fit_prompts
+from cobalt.training.data import DataCheck, check_file, check_files, fit_prompts
 from cobalt.training.dialogue import DialogueSettings
 from cobalt.training.memory import memory
 from cobalt.training.mix import write_mix
@@ -98,8 +98,8 @@ def _rows(config: Any, tokenizer: Any, notes: list[str]) -> dict[str, DataCheck]
         ("train_files", "training data", False),
         ("val_files", "validation data", True),
     ):
-        path = Path(data[key])
-        table = check_file(path, what=what, validation=validation, dialogues=dialogues)
+        table = check_files(data[key], what=what, validation=validation, dialogues=dialogues)
+        path = Path(data[key]) if isinstance(data[key], str) else None
         if config.cobalt.ptb.file is not None and not validation:
             perturbed = check_file(Path(config.cobalt.ptb.file), what="perturbed contexts", validation=False)
             path = folder / "mixed.parquet"

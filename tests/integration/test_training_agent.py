@@ -107,4 +107,7 @@ def test_an_empty_response_is_scored_and_not_learnt_from(rollout, model, recipe,
     assert int(empty["response_mask"].sum()) == 0 and float(empty["rm_scores"][-1]) == -1.0
     assert float(full["rm_scores"][-1]) > float(empty["rm_scores"][-1])
     info = [row["extra_fields"].data["reward_extra_info"] for row in (empty, full)]
-    assert [(one["has_code"], one["acc"], one["masked"]) for one in info] == [(0.0, 0.0, 0.0), (1.0, 1.0, 0.0)]
+    assert [(one["has_code"], one["acc"], one["masked"]) for one in info] == [
+        (0.0, 0.0, 0.0),
+        (1.0, 1.0, 0.0),
+    ]
