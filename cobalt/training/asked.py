@@ -11,7 +11,6 @@ from cobalt.training import outcome, scoring
 from cobalt.training.data import check_files
 from cobalt.training.settings import ALIASES, CONFIG_DIR, compose
 
-
 # Overrides of the published scripts that mean the same as a flag of ours.
 FLAGS = {
     "data.train_files": "train_file",
@@ -23,9 +22,11 @@ Files = Path | str | Sequence[Path | str] | None
 
 
 def settle(given: dict[str, Any]) -> None:
-    """Complete the values of a command line: overrides that mean a flag take its place, and the files that the
-    published scripts name are the defaults (``data/train.parquet``, and ``test.parquet`` beside the training
-    data). Raises InputError if there is no such file.
+    """Complete the values of a command line.
+
+    Overrides that mean a flag take its place. The files that the published scripts name are the defaults:
+    ``data/train.parquet``, and ``test.parquet`` beside the training data. Raises InputError if the first is
+    needed and not there.
     """
     kept = []
     for text in given["overrides"]:
@@ -65,8 +66,8 @@ def _default_file(recipe: str) -> Path:
     if recipe in ("offline_rl", "rejection_sft"):
         command = "cobalt stored_groups ... -o data/train.parquet"
     raise InputError(
-        f"there is no data/train.parquet here, the default of --train_file: make it ({command}; docs/data.md), "
-        "or name another file"
+        "there is no data/train.parquet here, the default of --train_file: make it "
+        f"({command}; docs/data.md), or name another file"
     )
 
 
@@ -135,7 +136,8 @@ def check_inputs(config: Any) -> None:
         return
     if data.val_files is None:
         raise InputError(
-            f"--val_file is missing, which recipe {cobalt.recipe} needs (default: test.parquet beside --train_file)"
+            f"--val_file is missing, which recipe {cobalt.recipe} needs "
+            "(default: test.parquet beside --train_file)"
         )
     for path, what, validation in (
         (data.train_files, "training data", False),

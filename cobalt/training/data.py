@@ -125,8 +125,9 @@ def fit_prompts(
     lengths = [len(ids) for ids in tokenizer(texts, add_special_tokens=False)["input_ids"]]
     kept = [number for number, length in enumerate(lengths) if length <= limit]
     if not kept:
+        where = what if path is None else f"{what} {path}"
         raise InputError(
-            f"{what}{'' if path is None else f' {path}'}: every one of the {len(lengths)} prompts is longer than "
+            f"{where}: every one of the {len(lengths)} prompts is longer than "
             f"data.max_prompt_length={limit} (shortest {min(lengths)} tokens)"
         )
     if path is None or len(kept) < len(lengths):

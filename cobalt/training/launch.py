@@ -224,8 +224,8 @@ def main(argv: list[str] | None = None) -> int:
     from cobalt.progress import make_progress
 
     flags = parser(
-        "Train a policy by a recipe (docs/recipes.md). Remaining arguments are Hydra overrides (key=value) and "
-        f"win over flags; {', '.join(FLAGS)} mean --train_file, --val_file, --model, --output. "
+        "Train a policy by a recipe (docs/recipes.md). Remaining arguments are Hydra overrides (key=value), "
+        f"which win over flags; {', '.join(FLAGS)} mean --train_file, --val_file, --model, --output. "
         "SIGTERM saves after the step under way and ends; the same command goes on."
     )
     flags.add_argument("--train_file", help="Parquet file with training rows (default: data/train.parquet)")

@@ -1,8 +1,8 @@
 """How verl's loss weighs tokens: ``cobalt.token_mean_over``.
 
-With ``actor.loss_agg_mode=token-mean`` verl 0.9.1 averages over all tokens of a mini-batch, on all ranks. verl
-0.5 averages over those of a micro-batch, and every micro-batch weighs the same: with micro-batches of two,
-each pair of sequences does, however long they are.
+With ``actor.loss_agg_mode=token-mean`` verl 0.9.1 averages over all tokens of a mini-batch, on all ranks.
+verl 0.5 averages over those of a micro-batch, and every micro-batch weighs the same: with micro-batches of
+two, each pair of sequences does, however long they are.
 """
 
 from __future__ import annotations
@@ -45,9 +45,9 @@ def weighted_loss(
     """verl's ``ppo_loss``, all its terms, over blocks of ``rows`` neighbouring sequences of a micro-batch.
 
     A block counts by its share of the sequences of the mini-batch: (its token-mean) x (its sequences) x
-    (ranks) / (sequences of the mini-batch), which gradient accumulation and the mean over ranks turn into the
-    mean over blocks. The places of samples that left the batch hold rows without tokens: such a row leaves its
-    block to the other, and a block of them adds nothing.
+    (ranks) / (sequences of the mini-batch), which gradient accumulation and the mean over ranks turn into
+    the mean over blocks. In the places of samples that left the batch stand rows without tokens: such a row
+    leaves its block to the other, and a block of them adds nothing.
     """
     total = int(tensordict_utils.get_non_tensor_data(data, "global_batch_size", None))
     parts = []

@@ -88,7 +88,7 @@ class LoudReplayBuffer(ReplayBuffer):
 
 
 def in_order(batch: Any, prompts: Iterable[str]) -> None:
-    """Sort the keys ``{uid}_{session}_{index}`` of a batch by place of the uid in ``prompts``, then numbers."""
+    """Sort a batch by its keys ``{uid}_{session}_{index}``: place of the uid in ``prompts``, then numbers."""
     places = {uid: place for place, uid in enumerate(prompts)}
 
     def place(row: tuple[str, Any]) -> tuple[int, int, int]:

@@ -19,8 +19,9 @@ _scorers: dict[int, Scorer] = {}  # one evaluator connection per worker process,
 
 
 class SingleTurnLoop(SingleTurnAgentLoop):
-    """Takes the place of verl's loop ``single_turn_agent`` (verl/config/agent_loops.yaml), which cannot hold an
-    empty response: there is no token for its reward, and the run stops.
+    """Takes the place of verl's loop ``single_turn_agent`` (verl/config/agent_loops.yaml).
+
+    With that one an empty response stops the run: there is no token to hold its reward.
     """
 
     async def run(self, sampling_params: dict[str, Any], *args: Any, **row: Any) -> AgentLoopOutput:

@@ -1,5 +1,7 @@
-"""verl's agent-loop worker with our loops: the worker, the loops, the reward manager and the evaluator are real;
-the rollout server is a stub that may return no token, the queue a list.
+"""verl's agent-loop worker with our loops.
+
+The worker, the loops, the reward manager and the evaluator are real; the rollout server is a stub that may
+return no token, the queue a dictionary.
 """
 
 from __future__ import annotations

@@ -63,8 +63,9 @@ def token_mean(values, mask):
 
 
 def gradient(folder, data, weighting):
-    """The gradient of the objective, written out: ``weighting(values, mask)`` of one rank's rows, then the mean
-    over ranks. ``values``: clipped surrogate plus KL term of every token.
+    """The gradient of the objective, written out: the mean over ranks of ``weighting(values, mask)``.
+
+    ``values`` [rows, tokens]: clipped surrogate plus KL term of every token of a rank.
     """
     from transformers import AutoModelForCausalLM
 
@@ -112,8 +113,8 @@ def updates(tmp_path_factory):
         port = free.getsockname()[1]
     env = {
         **os.environ, "VERL_PLATFORM": "cpu", "VERL_USE_EXTERNAL_MODULES": "cobalt.training.cpu.platform",
-        "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port), "WORLD_SIZE": str(RANKS), "OMP_NUM_THREADS": "1",
-        "PYTHONPATH": str(Path(__file__).parents[2]),
+        "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port), "WORLD_SIZE": str(RANKS),
+        "OMP_NUM_THREADS": "1", "PYTHONPATH": str(Path(__file__).parents[2]),
     }  # fmt: skip
     command = [sys.executable, Path(__file__).with_name("loss_worker.py"), folder]
     ranks = [
