@@ -6,6 +6,7 @@ import json
 import os
 import shutil
 import subprocess
+import sys
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
@@ -194,7 +195,8 @@ def test_the_published_script_starts_without_arguments(arguments, tmp_path):
     for name in ("train", "test"):
         shutil.copy(arguments[f"{name.replace('test', 'val')}_file"], tmp_path / "data" / f"{name}.parquet")
     script = ["bash", Path(__file__).parents[2] / "scripts" / "train_grpo_multi_turn.sh", "--dry_run", *SMALL]
-    environment = {**os.environ, "PROFILE": "cpu", "MODEL": str(arguments["model"])}
+    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"  # where there is no .venv
+    environment = {**os.environ, "PROFILE": "cpu", "MODEL": str(arguments["model"]), "PATH": path}
     files = "data.train_files=[data/train.parquet,data/train.parquet]"
     for more, contexts in (([], 20), ([files, "data.val_files=data/test.parquet"], 40)):
         told = subprocess.run(
