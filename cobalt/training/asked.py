@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from cobalt.errors import InputError
+from cobalt.prompts import load, near
 from cobalt.training import outcome, scoring
 from cobalt.training.data import check_files
 from cobalt.training.settings import ALIASES, CONFIG_DIR, compose
@@ -86,7 +87,9 @@ def composed(
     resume: str,
     overrides: Sequence[str],
 ) -> Any:
-    """The composed configuration; what is None in ``given`` stays as the files say."""
+    """The composed configuration; what is None in ``given`` stays as the files say. Prompts are loaded once
+    here, so that a file that cannot be used is found before any process starts.
+    """
     checkpoints, resumed = target / "checkpoints", {"trainer.resume_mode": "auto"}
     if resume == "never":
         if outcome.checkpoint_step(checkpoints):
@@ -114,7 +117,11 @@ def composed(
     }
     if ptb_file is not None:
         values["cobalt.ptb.file"] = ptb_file
-    return compose(*names, values, overrides)
+    config = compose(*names, values, overrides)
+    dialogue = config.cobalt.dialogue
+    dialogue.prompts = near(str(dialogue.prompts), Path.cwd())  # workers run in folders of their own
+    load(dialogue.prompts)
+    return config
 
 
 def check_inputs(config: Any) -> None:

@@ -55,6 +55,7 @@ def train(
     evaluator: str | None = None,
     reward_profile: str | None = None,
     ptb_file: Path | str | None = None,
+    prompts: str | None = None,
     resume: str = "auto",
     overrides: Sequence[str] = (),
     progress: Progress | None = None,
@@ -71,11 +72,11 @@ def train(
     that has one; a path names another ``global_step_N``). ``recipe``: a file of ``verl/config/recipe``,
     the published scripts' words multi_turn and single_turn, or the path of a YAML file. ``ptb_file``:
     contexts for cobalt_ptb. ``scale`` None: ``tiny`` on CPU, ``published`` on GPUs. ``steps`` None: as many
-    as the recipe's epochs have. ``evaluator`` (``auto``, ``local``, ``serve``, a URL) and ``reward_profile``
-    None: as the configuration says. ``overrides`` in Hydra's syntax win over everything. ``progress`` hears
-    of every step under ``label``, ``say`` gets the plan line by line. Once ``stop()`` is true the run ends
-    after the step under way, with a checkpoint, and the result says ``stopped``. ``dry_run`` stops after the
-    plan.
+    as the recipe's epochs have. ``evaluator`` (``auto``, ``local``, ``serve``, a URL), ``reward_profile`` and
+    ``prompts`` (of online dialogues) None: as the configuration says. ``overrides`` in Hydra's syntax win
+    over everything. ``progress`` hears of every step under ``label``, ``say`` gets the plan line by line.
+    Once ``stop()`` is true the run ends after the step under way, with a checkpoint, and the result says
+    ``stopped``. ``dry_run`` stops after the plan.
 
     On CPU several trainings with different outputs may run at once; each has a Ray cluster of its own.
     Raises InputError for input that cannot be used (nothing has been trained then), InfraError if the
@@ -92,6 +93,7 @@ def train(
             "trainer.total_training_steps": steps,
             "cobalt.evaluator": evaluator,
             "cobalt.reward_profile": reward_profile,
+            "cobalt.dialogue.prompts": prompts,
         },
         seed,
         resume,
@@ -243,6 +245,7 @@ def main(argv: list[str] | None = None) -> int:
     flags.add_argument("--evaluator", help="auto, local, serve or a URL (default: the configuration's)")
     flags.add_argument("--reward_profile", help="named reward profile (default: the configuration's)")
     flags.add_argument("--ptb_file", help="Parquet file with perturbed contexts, for cobalt_ptb")
+    flags.add_argument("--prompts", metavar="default|tiny|FILE", help="texts that online dialogues show")
     flags.add_argument(
         "--resume",
         default="auto",
