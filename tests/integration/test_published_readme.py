@@ -257,7 +257,7 @@ def test_services_that_are_not_ours(tmp_path: Path) -> None:
         )  # fmt: skip
         for where in ("auto", f"http://127.0.0.1:{there.http}"):
             done = there.run(f"{door} --evaluator {where}", tmp_path)
-            refused(done, "an older one or another service", tmp_path)
+            refused(done, "this version's" if where == "auto" else "of this version running there?", tmp_path)
 
 
 @pytest.mark.parametrize("address", ["127.0.0.1:1", "nobody.invalid:6379", "{server}"])
