@@ -13,9 +13,12 @@ from cobalt.planning.assumptions import Assumptions
 from cobalt.planning.models import shape
 from cobalt.planning.recipes import Settings, read
 from cobalt.planning.workload import Sampling, Training, Workload
+from cobalt.run.rules import collected, given_trajectories
 
 if TYPE_CHECKING:
     from cobalt.run.config import Config, EvaluationSet, Perturb
+
+GIVEN = {"train": "collect.trajectories", "dev": "collect.dev_trajectories"}
 
 
 def workload(
@@ -64,9 +67,21 @@ def workload(
         training=tuple(_training(sizes, settings, method)),
         context_tasks=sizes.train if method == "contexts" else 0.0,
         judged_cases=_cases(sizes),
+        skipped=skipped(config),
         tensor_parallel=serving.tensor_parallel,
         memory_share=serving.gpu_memory,
     )
+
+
+def skipped(config: Config) -> tuple[tuple[str, str], ...]:
+    """(stage, why) of what a run leaves out because its data are given."""
+    found = []
+    for split, name in given_trajectories(config).items():
+        if name is not None:
+            tasks = "training" if split == "train" else "development"
+            for each in ("collect", "repair", "judge"):
+                found.append((f"{each} ({tasks} tasks)", f"{GIVEN[split]} is given"))
+    return tuple(found)
 
 
 @dataclass(frozen=True)
@@ -131,17 +146,19 @@ def _sampling(sizes: _Sizes, method: str) -> Iterator[Sampling]:
     collect, limit, tasks = sizes.config.collect, sizes.config.sampling.max_tokens, sizes.train
     public, hidden = _tests(sizes)
     paid = sizes.config.model.engine in ("openai", "litellm")
-    if method in ("contexts", "stored"):
-        tests = public + hidden
-        yield Sampling("collect", tasks, collect.samples, 1, limit, tests, provider=paid, grows=True)
-    if method == "contexts":
-        repair = Sampling(
-            "repair", tasks, collect.samples, collect.turns, limit, public, hidden, first_turn=2,
-            provider=paid, grows=True,
-        )  # fmt: skip
-        yield repair
-        if sizes.config.train.recipe == "cobalt_ptb":
-            yield replace(repair, name="repair on perturbed tests")
+    first = Sampling("collect", tasks, collect.samples, 1, limit, public + hidden, provider=paid, grows=True)
+    repair = Sampling(
+        "repair", tasks, collect.samples, collect.turns, limit, public, hidden, first_turn=2, provider=paid,
+        grows=True,
+    )  # fmt: skip
+    # What samples for which tasks follows from the rules of a run; repair is for contexts.
+    for split in collected(sizes.config):
+        for each in (first, repair) if method == "contexts" else (first,):
+            if split == "dev":
+                each = replace(each, name=f"{each.name} (dev)", tasks=sizes.of("dev"), grows=False)
+            yield each
+    if method == "contexts" and sizes.config.train.recipe == "cobalt_ptb":
+        yield replace(repair, name="repair on perturbed tests")
     sets = [_set(sizes, each) for each in sizes.config.evaluate.sets]
     trained = 1 + sizes.config.controls.single_turn_training
     for each in sets:

@@ -77,7 +77,8 @@ class Workload:
     ``system_characters``, ``feedback_characters``: fixed texts of the first message and of a feedback
     message. ``concurrency``: completions in flight. ``context_tasks``: whose dialogues are cut into contexts.
     ``judged_cases``: turn errors that a provider's model sorts. ``tensor_parallel``: GPUs per sampler;
-    ``memory_share`` of them for weights and caches, None for the assumption.
+    ``memory_share`` of them for weights and caches, None for the assumption. ``skipped``: stages that given
+    data make superfluous, and why.
     """
 
     name: str
@@ -96,6 +97,7 @@ class Workload:
     judged_cases: float = 0.0
     tensor_parallel: int = 1
     memory_share: float | None = None
+    skipped: tuple[tuple[str, str], ...] = ()
 
     def scaled(self, factor: float) -> Workload:
         """The same with ``factor`` times the training tasks; steps grow with them, evaluation does not."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -26,6 +27,25 @@ _RESERVED = ("reference", "perturbed")
 def on_contexts(recipe: str) -> bool:
     """Whether a recipe trains on contexts; recipes of one's own, given as files, do."""
     return recipe in ON_CONTEXTS or is_own(recipe)
+
+
+def on_trajectories(config: Config) -> bool:
+    """Whether validation uses contexts cut from trajectories of development tasks."""
+    given = config.contexts.validation or ("openings" if config.train.profile == "cpu" else "trajectories")
+    return on_contexts(config.train.recipe) and given == "trajectories"
+
+
+def given_trajectories(config: Config) -> dict[str, str | None]:
+    """Ready trajectories that the run uses, by split; None where it collects, or needs none."""
+    train = config.collect.trajectories if on_contexts(config.train.recipe) else None
+    return {"train": train, "dev": config.collect.dev_trajectories if on_trajectories(config) else None}
+
+
+def collected(config: Config) -> list[str]:
+    """Splits whose tasks the reference answers before training."""
+    recipe, given = config.train.recipe, given_trajectories(config)
+    splits = ["train"] if recipe in STORED or (on_contexts(recipe) and given["train"] is None) else []
+    return splits + (["dev"] if on_trajectories(config) and given["dev"] is None else [])
 
 
 def broken(config: Config) -> str | None:
@@ -188,10 +208,20 @@ def data_at(name: str, path: Path) -> str:
     local = path.parent / name
     if local.exists():
         return str(local.resolve())
-    head = name.partition(":")[0]
-    if is_hub_name(head) and not (path.parent / head).exists():
+    head, colon, split = name.rpartition(":")
+    if colon and (path.parent / head).exists():
+        return f"{(path.parent / head).resolve()}:{split}"
+    if is_hub_name(name.partition(":")[0]):
         return name
     raise InputError(f"is {local}, which does not exist")
+
+
+def local_path(name: str) -> Path | None:
+    """The file or folder of a source as `data_at` gives it; None for a name on the hub."""
+    for each in (name, name.rpartition(":")[0]):
+        if each and os.path.exists(each):
+            return Path(each)
+    return None
 
 
 def is_name(model: str, path: Path) -> bool:
