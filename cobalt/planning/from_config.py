@@ -13,7 +13,6 @@ from cobalt.planning.assumptions import Assumptions
 from cobalt.planning.models import shape
 from cobalt.planning.recipes import Settings, read
 from cobalt.planning.workload import Sampling, Training, Workload
-from cobalt.run.rules import collected, given_trajectories
 
 if TYPE_CHECKING:
     from cobalt.run.config import Config, EvaluationSet, Perturb
@@ -76,7 +75,7 @@ def workload(
 def skipped(config: Config) -> tuple[tuple[str, str], ...]:
     """(stage, why) of what a run leaves out because its data are given."""
     found = []
-    for split, name in given_trajectories(config).items():
+    for split, name in config.given_trajectories.items():
         if name is not None:
             tasks = "training" if split == "train" else "development"
             for each in ("collect", "repair", "judge"):
@@ -152,7 +151,7 @@ def _sampling(sizes: _Sizes, method: str) -> Iterator[Sampling]:
         grows=True,
     )  # fmt: skip
     # What samples for which tasks follows from the rules of a run; repair is for contexts.
-    for split in collected(sizes.config):
+    for split in sizes.config.collected:
         for each in (first, repair) if method == "contexts" else (first,):
             if split == "dev":
                 each = replace(each, name=f"{each.name} (dev)", tasks=sizes.of("dev"), grows=False)
@@ -225,6 +224,9 @@ def _training(sizes: _Sizes, settings: Settings, method: str) -> Iterator[Traini
         rows = tasks * sizes.a[f"{sizes.kind}.stored_groups"]
     group = int(settings.number("cobalt.offline.group_size", given.completions))
     validates = gpu and not offline
+    each = 1.0
+    if sizes.config.validates_on_trajectories:  # of each task left its opening and one trajectory
+        each = (1 - sizes.a[f"{sizes.kind}.skipped_tasks"]) * (1 + sizes.a[f"{sizes.kind}.slices"])
     keep = settings.number("trainer.max_actor_ckpt_to_keep", 0)
     one = Training(
         name="train",
@@ -245,6 +247,7 @@ def _training(sizes: _Sizes, settings: Settings, method: str) -> Iterator[Traini
         lora=given.lora_rank > 0,
         offline=offline,
         validation_tasks=sizes.of("dev") if validates else 0.0,
+        validation_contexts=each,
         validate_every=max(0, int(settings.number("trainer.test_freq", -1))) if validates else 0,
         save_every=max(0, int(settings.number("trainer.save_freq", -1))),
         keep=int(keep) or None,
@@ -253,5 +256,7 @@ def _training(sizes: _Sizes, settings: Settings, method: str) -> Iterator[Traini
     yield one
     if sizes.config.controls.single_turn_training:
         # As many steps as the other training, on statements.
-        single = replace(one, name="train_single", turns=1, on_statements=True, offline=False)
+        single = replace(
+            one, name="train_single", turns=1, on_statements=True, offline=False, validation_contexts=1.0
+        )
         yield replace(single, completions=given.completions)

@@ -43,7 +43,8 @@ class Training:
     ``tests`` per program. ``rows`` to train on, None for those of the contexts; ``on_statements``: they show
     no programs. ``reference``, ``old_log_probs``: log-probabilities that are computed again. ``offload``: the
     optimiser's state waits in the host's memory. ``offline``: nothing is sampled or run. ``keep``:
-    checkpoints kept, None for all. ``memory_share`` of a GPU for the sampler, None for the assumption.
+    checkpoints kept, None for all. Validation answers ``validation_contexts`` per validation task.
+    ``memory_share`` of a GPU for the sampler, None for the assumption.
     """
 
     name: str
@@ -64,6 +65,7 @@ class Training:
     lora: bool = False
     offline: bool = False
     validation_tasks: float = 0.0
+    validation_contexts: float = 1.0
     validate_every: int = 0
     save_every: int = 10
     keep: int | None = None

@@ -1,4 +1,4 @@
-"""Tasks, perturbed tasks and trajectories that a run is given ready: read as released, checked at the start."""
+"""Tasks, perturbed tasks and trajectories that a run is given: read as released, checked at the start."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from cobalt.errors import InputError
 from cobalt.inputs import Input, Raw, open_input, parsed
 from cobalt.records import Row
 from cobalt.rejects import UniqueIds
-from cobalt.run.rules import data_at, given_trajectories, local_path
+from cobalt.run.rules import data_at, local_path
 from cobalt.run.sections import SPLITS
 from cobalt.tasks.overlap import statement_of
 from cobalt.tasks.released import complete, complete_perturbed, is_perturbed
@@ -88,15 +88,15 @@ class Held:
                     self._places[statement_key(_statement(row, where))] = where
 
     def admits(self, row: Row, where: str) -> bool:
-        """Whether a task may be trained on. Raises InputError for one that is neither admitted nor dropped."""
+        """Whether a task may be trained on. Raises InputError for one that may not and is not dropped."""
         other = self._places.get(statement_key(_statement(row, where)))
         if other is None:
             return True
         if not self.drop:
             field = "question" if isinstance(row.get("question"), str) else "instruction"
             raise InputError(
-                f"{where}: field '{field}': this training task is also in {other}, which is not to be trained "
-                f"on; {_OVERLAP}"
+                f"{where}: field '{field}': this training task is also in {other}, which is not for "
+                f"training; {_OVERLAP}"
             )
         self.dropped += 1
         return False
@@ -124,7 +124,7 @@ class Admitted(Input):
 
 def trajectories(job: Job, split: str) -> Input | None:
     """The trajectories that the configuration gives for `train` or `dev`, None if the run makes its own."""
-    name = given_trajectories(job.config)[split]
+    name = job.config.given_trajectories[split]
     if name is None:
         return None
     source = opened(job, name, split)
@@ -134,7 +134,7 @@ def trajectories(job: Job, split: str) -> Input | None:
 def local_trajectories(job: Job) -> list[Path]:
     """Files and folders of given trajectories, there or not; names on the hub are not among them."""
     found = []
-    for name in given_trajectories(job.config).values():
+    for name in job.config.given_trajectories.values():
         if name is not None and _missing(job, name) is not None:
             found.append(job.file.parent / name)
         elif name is not None and (path := local_path(data_at(name, job.file))) is not None:
@@ -147,21 +147,27 @@ def check_given(job: Job, *, local_only: bool) -> list[str]:
 
     Raises InputError, with file, line and field, for the first row that cannot be used.
     """
-    from cobalt.contexts.trajectories import read_trajectories
 
     def asked(name: str | None) -> bool:
         return name is not None and not (local_only and local_path(data_at(name, job.file)) is None)
 
     config, notes = job.config, list[str]()
+    named = {split: name for split, name in config.given_trajectories.items() if name is not None}
+    for split, name in list(named.items()):
+        missing = _missing(job, name)
+        if missing is not None and not local_only:
+            raise InputError(missing)
+        if missing is not None:
+            notes.append(missing)
+            del named[split]
     tasks, held = config.tasks, None
     if tasks.family == "files":
         held = Held(job, local_only=local_only)
         for split in SPLITS:
-            name, limit = getattr(tasks, f"{split}_file"), getattr(tasks, split)
-            if asked(name):
-                for _ in ready_tasks(
-                    job, opened(job, name, split), limit, held if split == "train" else None
-                ):
+            source, limit = getattr(tasks, f"{split}_file"), getattr(tasks, split)
+            if asked(source):
+                own = held if split == "train" else None
+                for _ in ready_tasks(job, opened(job, source, split), limit, own):
                     pass
     perturbed = [(each.source, each.limit) for each in config.evaluate.sets if each.kind == "perturbed"]
     if config.perturb is not None:
@@ -170,28 +176,27 @@ def check_given(job: Job, *, local_only: bool) -> list[str]:
         if source not in SPLITS and asked(source):
             for _ in perturbed_tasks(job, opened(job, source, "dev"), limit) or ():
                 pass
-    for split, name in given_trajectories(config).items():
-        missing = _missing(job, name) if name is not None else None
-        if missing is not None and not local_only:
-            raise InputError(missing)
-        if missing is not None:
-            notes.append(missing)
-        if name is None or missing is not None or not asked(name):
-            continue
-        ids, count = UniqueIds(), 0
-        for where, row in opened(job, name, split):
-            ids(row, where)
-            if row.get("all_pass_rates") is None:
-                raise InputError(
-                    f"{where}: field 'all_pass_rates' is missing: eval_multi_turn.py adds it to trajectories"
-                )
-            read_trajectories(row, where)
-            if split == "train" and held is not None:
-                held.admits(row, where)
-            count += 1
-        if not count:
-            raise InputError(f"{name}: there are no trajectories")
+    for split, name in named.items():
+        if asked(name):
+            _check_trajectories(opened(job, name, split), held if split == "train" else None)
     return notes
+
+
+def _check_trajectories(source: Input, held: Held | None) -> None:
+    from cobalt.contexts.trajectories import read_trajectories
+
+    ids = UniqueIds()
+    for where, row in source:
+        ids(row, where)
+        if row.get("all_pass_rates") is None:
+            raise InputError(
+                f"{where}: field 'all_pass_rates' is missing: eval_multi_turn.py adds it to trajectories"
+            )
+        read_trajectories(row, where)
+        if held is not None:
+            held.admits(row, where)
+    if next(iter(source), None) is None:
+        raise InputError(f"{source.name}: there are no trajectories")
 
 
 def _missing(job: Job, name: str) -> str | None:

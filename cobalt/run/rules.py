@@ -29,25 +29,6 @@ def on_contexts(recipe: str) -> bool:
     return recipe in ON_CONTEXTS or is_own(recipe)
 
 
-def on_trajectories(config: Config) -> bool:
-    """Whether validation uses contexts cut from trajectories of development tasks."""
-    given = config.contexts.validation or ("openings" if config.train.profile == "cpu" else "trajectories")
-    return on_contexts(config.train.recipe) and given == "trajectories"
-
-
-def given_trajectories(config: Config) -> dict[str, str | None]:
-    """Ready trajectories that the run uses, by split; None where it collects, or needs none."""
-    train = config.collect.trajectories if on_contexts(config.train.recipe) else None
-    return {"train": train, "dev": config.collect.dev_trajectories if on_trajectories(config) else None}
-
-
-def collected(config: Config) -> list[str]:
-    """Splits whose tasks the reference answers before training."""
-    recipe, given = config.train.recipe, given_trajectories(config)
-    splits = ["train"] if recipe in STORED or (on_contexts(recipe) and given["train"] is None) else []
-    return splits + (["dev"] if on_trajectories(config) and given["dev"] is None else [])
-
-
 def broken(config: Config) -> str | None:
     """The first rule that a configuration breaks, None for a sound one."""
     return next(_broken(config), None)

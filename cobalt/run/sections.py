@@ -24,7 +24,7 @@ class Tasks:
     tasks (`cobalt.tasks.released` says which fields), a file, folder or hub name per split; a training task
     whose statement is also among the others is refused, or with `overlap` `drop` left out. For `taco` and
     `files` `train` keeps the first so many (null: all), as does `heldout`; `dev` is the size of TACO's
-    development split. `expected_train` and `expected_dev` are for the cost plan where nothing was counted yet.
+    development split. `expected_train` and `expected_dev` are for the cost plan where nothing is counted.
     """
 
     family: Literal["tiny", "taco", "files"] = "tiny"

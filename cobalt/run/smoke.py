@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import cobalt
-from cobalt.run.rules import DIALOGUES, STORED, on_trajectories
+from cobalt.run.rules import DIALOGUES, STORED
 from cobalt.run.sections import SPLITS, Collect, Execution, Model, Sampling, Tasks, Train
 
 if TYPE_CHECKING:
@@ -77,7 +77,7 @@ def small(config: Config) -> Config:
         contexts=replace(
             config.contexts,
             max_prompt_tokens=320,
-            validation="trajectories" if on_trajectories(config) else "openings",
+            validation="trajectories" if config.validates_on_trajectories else "openings",
         ),
         train=train,
         evaluate=evaluate,

@@ -11,14 +11,7 @@ from cobalt.run.dialogues import multi_turn, single_turn
 from cobalt.run.given import local_trajectories, trajectories
 from cobalt.run.job import Job
 from cobalt.run.ptb import perturbed_contexts
-from cobalt.run.rules import (
-    GROUP_SIZE,
-    STORED,
-    collected,
-    given_trajectories,
-    on_contexts,
-    on_trajectories,
-)
+from cobalt.run.rules import GROUP_SIZE, STORED, on_contexts
 from cobalt.run.sources import local_sources, rows, set_path, task_files, write_tasks
 from cobalt.run.stage import Outcome, Stage
 
@@ -39,7 +32,7 @@ def stage(job: Job, name: str, title: str, **rest: Any) -> Stage:
         "train": config.tasks.train or config.tasks.expected_train or 1000,
         "dev": config.tasks.dev or config.tasks.expected_dev or 250,
     }
-    asked = sum(tasks[split] for split in collected(config)) or tasks["train"]
+    asked = sum(tasks[split] for split in config.collected) or tasks["train"]
     train = asked * config.collect.samples / 1920
     size = {
         "train": (config.train.steps or 100) / 60, "train_single": (config.train.steps or 100) / 60,
@@ -53,10 +46,10 @@ def data_stages(job: Job) -> list[Stage]:
     """Tasks; as the recipe needs them, trajectories, hidden tests and contexts; Parquet."""
     recipe = job.config.train.recipe
     stages = [_data(job)]
-    if collected(job.config):
+    if job.config.collected:
         stages.append(_collect(job))
     if on_contexts(recipe):
-        stages += [_repair(job), _judge(job)] if collected(job.config) else []
+        stages += [_repair(job), _judge(job)] if job.config.collected else []
         stages.append(_contexts(job))
     if recipe == "cobalt_ptb":
         stages.append(_ptb_contexts(job))
@@ -95,12 +88,12 @@ def _collected(job: Job, split: str, name: str) -> Path:
 
 
 def _whose(job: Job) -> str:
-    splits = collected(job.config)
+    splits = job.config.collected
     return "" if splits == ["train"] else f" ({' and '.join(SPLIT_NAMES[each] for each in splits)} tasks)"
 
 
 def _collect(job: Job) -> Stage:
-    splits = collected(job.config)
+    splits = job.config.collected
 
     def run() -> Outcome:
         counts = {}
@@ -120,7 +113,7 @@ def _collect(job: Job) -> Stage:
 
 
 def _repair(job: Job) -> Stage:
-    splits = collected(job.config)
+    splits = job.config.collected
 
     def run() -> Outcome:
         total = 0
@@ -139,7 +132,7 @@ def _repair(job: Job) -> Stage:
 
 
 def _judge(job: Job) -> Stage:
-    splits = collected(job.config)
+    splits = job.config.collected
 
     def run() -> Outcome:
         found = {}
@@ -168,9 +161,9 @@ def _cut(job: Job) -> dict[str, Any]:
 
 
 def _contexts(job: Job) -> Stage:
-    own, given = collected(job.config), given_trajectories(job.config)
+    own, given = job.config.collected, job.config.given_trajectories
     targets = {"train": job.path("contexts", "train.jsonl")}
-    if on_trajectories(job.config):
+    if job.config.validates_on_trajectories:
         targets["dev"] = job.path("contexts", "validation.jsonl")
 
     def run() -> Outcome:
@@ -199,7 +192,7 @@ def _contexts(job: Job) -> Stage:
 
 def _ptb_contexts(job: Job) -> Stage:
     folder, single = job.path("ptb_contexts"), _collected(job, "train", "single")
-    inputs = [single] if "train" in collected(job.config) else local_trajectories(job)
+    inputs = [single] if "train" in job.config.collected else local_trajectories(job)
 
     def run() -> Outcome:
         return Outcome(rows(_task(job, "train")), perturbed_contexts(job, folder, **_cut(job)))
@@ -208,14 +201,14 @@ def _ptb_contexts(job: Job) -> Stage:
         job, "ptb_contexts", "contexts from perturbed tests", run=run, inputs=inputs,
         outputs=[folder / "train.parquet"], owns=[folder],
         settings=plain(job.repair().record()) | job.model_basis | _cut(job)
-        | {"trajectories": given_trajectories(job.config)["train"]},
+        | {"trajectories": job.config.given_trajectories["train"]},
     )  # fmt: skip
 
 
 def _parquet(job: Job) -> Stage:
     recipe, control = job.config.train.recipe, job.config.controls.single_turn_training
     train, dev, contexts = _task(job, "train"), _task(job, "dev"), job.path("contexts", "train.jsonl")
-    cut = job.path("contexts", "validation.jsonl") if on_trajectories(job.config) else None
+    cut = job.path("contexts", "validation.jsonl") if job.config.validates_on_trajectories else None
     single = job.path("collect", "single.jsonl")
     many, one = job.path("parquet"), job.path("parquet_single")
     inputs, outputs = [train, dev], []

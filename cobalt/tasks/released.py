@@ -23,8 +23,8 @@ def complete(row: Row, where: str, prompts: Prompts, num_public: int = NUM_PUBLI
     """A task with all that the stages read; unknown keys stay.
 
     Needed: `id`; `instruction`, or `question` to wrap; `test_cases`, or both of its parts. Of
-    `public_test_cases` and `hidden_test_cases` a missing one is what the other leaves of `test_cases`; if both
-    are missing, the first `num_public` tests are public. Raises InputError, beginning with `where`.
+    `public_test_cases` and `hidden_test_cases` a missing one is what the other leaves of `test_cases`; if
+    both are missing, the first `num_public` tests are public. Raises InputError, beginning with `where`.
     """
     if is_perturbed(row):
         name = next(each for each in PERTURBED if row.get(each) is not None)
@@ -46,9 +46,7 @@ def complete(row: Row, where: str, prompts: Prompts, num_public: int = NUM_PUBLI
     assert public is not None and hidden is not None
     for name, tests in (("public", public), ("hidden", hidden)):
         if not len(tests):
-            raise InputError(
-                f"{where}: field 'test_cases': of its {len(both)} tests none is left to be {name}"
-            )
+            raise InputError(f"{where}: field 'test_cases': of its {len(both)} tests none is left as {name}")
     return _told(row, where, prompts, both.fn_name) | {
         "test_cases": _text(row, "test_cases", both),
         "public_test_cases": _text(row, "public_test_cases", public),
@@ -65,8 +63,8 @@ def complete_perturbed(row: Row, where: str, prompts: Prompts) -> Row:
     """
     if not is_perturbed(row):
         raise InputError(
-            f"{where}: fields '{PERTURBED[0]}' and '{PERTURBED[1]}' are missing: a plain task among perturbed "
-            "ones"
+            f"{where}: fields '{PERTURBED[0]}' and '{PERTURBED[1]}' are missing: a plain task among "
+            "perturbed ones"
         )
     swapped, shown = (_tests(row, name, where) for name in PERTURBED)
     public = _tests(row, "public_test_cases", where)
