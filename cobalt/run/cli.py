@@ -104,11 +104,9 @@ def assembled(job: Job, meter: Meter) -> Runner:
 
 def _given(job: Job, runner: Runner, only: Collection[str] | None, args: argparse.Namespace) -> list[str]:
     """Check the data that the run is given, if a stage that reads them is to be done; notes for a dry run."""
-    read = [stage for stage in runner.stages if stage.name in ("data", "contexts", "perturb")]
-    asked = [stage for stage in read if only is None or stage.name in only]
-    if all(runner.kept.why(stage) is None for stage in asked) and not args.fresh:
-        return []
-    return check_given(job, local_only=args.dry_run)
+    asked = [stage for stage in runner.stages if only is None or stage.name in only]
+    to_do = [stage.name for stage in asked if args.fresh or runner.kept.why(stage) is not None]
+    return check_given(job, to_do, local_only=args.dry_run)
 
 
 def _dry_run(

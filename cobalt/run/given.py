@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections import deque
+from collections.abc import Collection, Iterator
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from cobalt.errors import InputError
 from cobalt.inputs import Input, Raw, open_input, parsed
-from cobalt.records import Row
+from cobalt.records import Row, require
 from cobalt.rejects import UniqueIds
 from cobalt.run.rules import data_at, local_path
 from cobalt.run.sections import SPLITS
@@ -142,43 +143,47 @@ def local_trajectories(job: Job) -> list[Path]:
     return found
 
 
-def check_given(job: Job, *, local_only: bool) -> list[str]:
-    """Read all that is given ready; `local_only` leaves out the hub. Returns notes on what is not there yet.
+def check_given(job: Job, stages: Collection[str], *, local_only: bool) -> list[str]:
+    """Read all that is given ready to these stages; returns notes on what is not there yet.
 
-    Raises InputError, with file, line and field, for the first row that cannot be used.
+    `local_only` leaves out the hub, and notes missing trajectories. Raises InputError, with file, line
+    and field, for the first row that cannot be used.
     """
-
-    def asked(name: str | None) -> bool:
-        return name is not None and not (local_only and local_path(data_at(name, job.file)) is None)
-
-    config, notes = job.config, list[str]()
-    named = {split: name for split, name in config.given_trajectories.items() if name is not None}
-    for split, name in list(named.items()):
+    config, notes, held = job.config, list[str](), None
+    named = config.given_trajectories if {"contexts", "ptb_contexts"} & {*stages} else {}
+    ready = {split: name for split, name in named.items() if name is not None}
+    for split, name in list(ready.items()):
         missing = _missing(job, name)
         if missing is not None and not local_only:
             raise InputError(missing)
         if missing is not None:
             notes.append(missing)
-            del named[split]
-    tasks, held = config.tasks, None
-    if tasks.family == "files":
+            del ready[split]
+
+    def source(name: str | None, split: str) -> Input | None:
+        away = name is None or name in SPLITS or (local_only and local_path(data_at(name, job.file)) is None)
+        return None if away or name is None else opened(job, name, split)
+
+    if config.tasks.family == "files" and (ready or "data" in stages):
         held = Held(job, local_only=local_only)
-        for split in SPLITS:
-            source, limit = getattr(tasks, f"{split}_file"), getattr(tasks, split)
-            if asked(source):
-                own = held if split == "train" else None
-                for _ in ready_tasks(job, opened(job, source, split), limit, own):
-                    pass
-    perturbed = [(each.source, each.limit) for each in config.evaluate.sets if each.kind == "perturbed"]
-    if config.perturb is not None:
-        perturbed.append((config.perturb.source, config.perturb.limit))
-    for source, limit in perturbed:
-        if source not in SPLITS and asked(source):
-            for _ in perturbed_tasks(job, opened(job, source, "dev"), limit) or ():
-                pass
-    for split, name in named.items():
-        if asked(name):
-            _check_trajectories(opened(job, name, split), held if split == "train" else None)
+    if "data" in stages:
+        tasks, sets = config.tasks, [each for each in config.evaluate.sets if each.kind == "tasks"]
+        plain = [(split, getattr(tasks, f"{split}_file"), getattr(tasks, split)) for split in SPLITS]
+        for split, name, limit in [*plain, *(("heldout", each.source, each.limit) for each in sets)]:
+            if (found := source(name, split)) is not None:
+                deque(ready_tasks(job, found, limit, held if split == "train" else None), maxlen=0)
+    sets = [each for each in config.evaluate.sets if each.kind == "perturbed" and "data" in stages]
+    shown = [(each.source, each.limit) for each in sets]
+    if config.perturb is not None and "perturb" in stages:
+        shown.append((config.perturb.source, config.perturb.limit))
+    for name, limit in shown:
+        if (found := source(name, "dev")) is not None:
+            deque(perturbed_tasks(job, found, limit) or ready_tasks(job, found, limit), maxlen=0)
+    for split, name in ready.items():
+        if (found := source(name, split)) is not None:
+            _check_trajectories(found, held if split == "train" else None)
+            if split == "train" and "ptb_contexts" in stages:
+                deque((require(row, "responses", list, where) for where, row in found), maxlen=0)
     return notes
 
 
