@@ -86,7 +86,7 @@ class Held:
         for split, name, limit in named:
             if name is not None and not (local_only and local_path(data_at(name, job.file)) is None):
                 for where, row in islice(opened(job, name, split), limit):
-                    self._places[statement_key(_statement(row, where))] = where
+                    self._places.setdefault(statement_key(_statement(row, where)), where)
 
     def admits(self, row: Row, where: str) -> bool:
         """Whether a task may be trained on. Raises InputError for one that may not and is not dropped."""
