@@ -71,13 +71,11 @@ def test_a_run_from_released_files_to_training_data(released):
         assert rows(out / "contexts" / f"{split}.jsonl") == rows(made)
     kept = list(read_parquet(out / "parquet" / "test.parquet"))
     assert len(kept) == len(rows(out / "contexts" / "validation.jsonl"))
-    assert max(len(row["prompt"]) for row in kept) > 2 and {row["extra_info"]["split"] for row in kept} == {
-        "test"
-    }
+    assert max(len(row["conversation"]) for row in kept) > 2
     # One trajectory of a task at most: its programs are the same wherever they are shown.
     shown = {}
     for row in kept:
-        programs = [message["content"] for message in row["prompt"][2::2]]
+        programs = [message["content"] for message in row["conversation"][2::2]]
         longest = shown.setdefault(row["example_id"], programs)
         shown[row["example_id"]] = max(longest, programs, key=len)
         assert programs[: len(longest)] == longest[: len(programs)]
