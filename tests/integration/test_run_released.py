@@ -145,14 +145,8 @@ def test_few_columns_are_enough(released, tmp_path):
     for split in ("train", "validation"):
         tasks, dialogues = tmp_path / "tasks" / f"{split}.jsonl", tmp_path / "trajectories" / f"{split}.jsonl"
         put(tasks, [{name: row[name] for name in ("id", "question", "test_cases")} for row in rows(tasks)])
-        names = (
-            "id",
-            "test_cases",
-            "public_test_cases",
-            "conversations",
-            "public_pass_rates",
-            "all_pass_rates",
-        )
+        names = ("id", "public_test_cases", "hidden_test_cases", "conversations", "public_pass_rates",
+                 "all_pass_rates")  # fmt: skip
         put(dialogues, [{name: row[name] for name in names} for row in rows(dialogues)])
     assert main([str(released), "--out", str(tmp_path / "out"), "--until", "parquet"]) == 0
     first = rows(tmp_path / "out" / "tasks" / "train.jsonl")[0]
