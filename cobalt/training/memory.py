@@ -1,50 +1,162 @@
-"""A rough estimate of what a training needs, from the model's own configuration."""
+"""What a training needs of a device's memory, from the model's own configuration."""
 
 from __future__ import annotations
 
 import json
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from cobalt.errors import InputError
 
-def parameters(folder: Path) -> int | None:
-    """Number of parameters by the sizes in ``config.json``; None if they are not there.
+GIB = 2**30
+CARD_GIB = 80.0  # where the card is not at hand
+CHUNK = 1024  # tokens whose logits exist at once (cobalt.training.sharded)
+_RESERVE_GIB = 3.0  # context, communication, fragmentation
 
-    A dense decoder with gated MLP: embeddings, attention, MLP; norms are left out (under 0.1 %).
+
+@dataclass(frozen=True)
+class Sizes:
+    """A dense decoder with gated MLP. ``parameters`` in all, ``embeddings`` of them in embedding and head;
+    ``linear``: sum of inputs and outputs of the linear layers that adapters are put on.
     """
+
+    parameters: float
+    embeddings: float
+    layers: int
+    width: int
+    inner: int
+    vocabulary: int
+    linear: float
+
+    @classmethod
+    def of(cls, config: dict[str, Any]) -> Sizes:
+        """By ``config.json``; norms are left out (under 0.1 %). Raises KeyError, TypeError, ValueError for
+        another kind of model.
+        """
+        if any("expert" in name for name in config):
+            raise ValueError("a mixture of experts")
+        width, layers = int(config["hidden_size"]), int(config["num_hidden_layers"])
+        heads, inner = int(config["num_attention_heads"]), int(config["intermediate_size"])
+        vocabulary = int(config["vocab_size"])
+        size = int(config.get("head_dim") or width // heads)
+        kv = int(config.get("num_key_value_heads") or heads)
+        embeddings = vocabulary * width * (1 if config.get("tie_word_embeddings") else 2)
+        one = width * size * (2 * heads + 2 * kv) + 3 * width * inner
+        linear = layers * (4 * width + size * (2 * heads + 2 * kv) + 3 * (width + inner))
+        return cls(embeddings + layers * one, embeddings, layers, width, inner, vocabulary, linear)
+
+
+def sizes(folder: Path | str) -> Sizes | None:
+    """Of a model's folder, or of a hub name whose ``config.json`` is cached; None if they are not there."""
+    path = Path(folder) / "config.json"
     try:
-        sizes = json.loads((folder / "config.json").read_text())
-        width, layers = int(sizes["hidden_size"]), int(sizes["num_hidden_layers"])
-        heads, inner = int(sizes["num_attention_heads"]), int(sizes["intermediate_size"])
-        vocabulary = int(sizes["vocab_size"])
+        if not Path(folder).is_dir():
+            from huggingface_hub import hf_hub_download
+
+            path = Path(hf_hub_download(str(folder), "config.json", local_files_only=True))
+        return Sizes.of(json.loads(path.read_text()))
     except (OSError, ValueError, KeyError, TypeError):
         return None
-    size = int(sizes.get("head_dim") or width // heads)
-    kv = int(sizes.get("num_key_value_heads") or heads)
-    attention = width * size * (2 * heads + 2 * kv)
-    embeddings = vocabulary * width * (1 if sizes.get("tie_word_embeddings") else 2)
-    return embeddings + layers * (attention + 3 * width * inner)
+
+
+def sharded(
+    of: Sizes, *, devices: int, lora_rank: int, tokens: float, checkpointing: bool, cpu: bool = False
+) -> dict[str, float]:
+    """Bytes on one of ``devices`` that share the model of an offline recipe (`cobalt.training.sharded`).
+
+    ``tokens`` of a pass, padding included. Weights and their gradients are fp32 with two moments, adapters
+    on frozen bf16 weights likewise (on CPU all is fp32). ``gathered``: the embeddings, which stay whole
+    during a pass, and two layers in the dtype of the computation, with what their gradients take.
+    """
+    half = 4 if cpu else 2
+    layer = (of.parameters - of.embeddings) / of.layers
+    trained = of.linear * lora_rank if lora_rank else of.parameters
+    weights = 4 * trained + (half * of.parameters if lora_rank else 0)
+    gathered = half * (of.embeddings + 2 * layer)
+    if not lora_rank:
+        gathered += half * (of.embeddings + layer) + 4 * max(of.embeddings, layer)
+    inside = half * (24 * of.width + 8 * of.inner)  # what a layer keeps for its backward pass
+    kept = of.layers * half * of.width + inside if checkpointing else of.layers * inside
+    return {
+        "weights": weights / devices,
+        "gradients": 4 * trained / devices,
+        "optimiser": 8 * trained / devices,
+        "gathered": gathered,
+        "activations": tokens * kept,
+        "logits": min(tokens, CHUNK) * of.vocabulary * (8 + 2 * half),
+        "reserve": 0.0 if cpu else _RESERVE_GIB * GIB,
+    }
+
+
+def fit(config: Any, tokens: int) -> str:
+    """The arithmetic of an offline training whose longest sequence has ``tokens``, in one line.
+
+    Raises InputError with it if the training cannot fit the device it will run on (CPU: the host's memory
+    shared by all processes; no GPU here: one of `CARD_GIB`).
+    """
+    of, given = sizes(config.actor_rollout_ref.model.path), config.actor_rollout_ref.model
+    if of is None:
+        return "not estimated (the model's config.json has not the usual sizes)"
+    devices, cpu = int(config.trainer.n_gpus_per_node), config.trainer.device == "cpu"
+    rank, micro = int(given.lora_rank), int(config.actor_rollout_ref.actor.ppo_micro_batch_size_per_gpu)
+    parts = sharded(
+        of, devices=devices, lora_rank=rank, tokens=micro * tokens, cpu=cpu,
+        checkpointing=bool(given.enable_gradient_checkpointing),
+    )  # fmt: skip
+    has, what = _card(cpu, devices)
+    needed = sum(parts.values()) / GIB
+    trained = of.linear * rank if rank else of.parameters
+    said = (
+        f"{of.parameters / 1e6:,.1f} M parameters, {trained / 1e6:,.1f} M trained"
+        f"{f' (adapters of rank {rank})' if rank else ''}, on {devices} device{'s' * (devices > 1)}: each "
+        + " + ".join(f"{name} {number(value / GIB)}" for name, value in parts.items() if value)
+        + f" = {number(needed)} GiB; passes of {micro} x {tokens} tokens, vocabulary {of.vocabulary:,}; {what} "
+        f"has {number(has)} GiB"
+    )
+    if needed > has:
+        raise InputError(
+            f"the training does not fit: {said}. Weights, gradients and optimiser take 4 + 4 + 8 bytes per "
+            "trained parameter, divided by the devices: give more GPUs (trainer.n_gpus_per_node), adapters "
+            "(actor_rollout_ref.model.lora_rank; train.lora_rank of a run), a smaller "
+            "actor.ppo_micro_batch_size_per_gpu, or shorter data.max_prompt_length and max_response_length"
+        )
+    return said
+
+
+def number(gib: float) -> str:
+    """GiB as shown: small ones with two digits after the point."""
+    return f"{gib:,.1f}" if gib >= 10 else f"{gib:.2f}"
+
+
+def _card(cpu: bool, devices: int) -> tuple[float, str]:
+    """(GiB for one process, what has them)."""
+    if cpu:
+        import psutil
+
+        return psutil.virtual_memory().total / devices / GIB, "a process's share of this machine"
+    import torch
+
+    if torch.cuda.is_available():
+        found = torch.cuda.get_device_properties(0)
+        return found.total_memory / GIB, found.name
+    return CARD_GIB, "a card (none is here, one of 80 GiB is assumed)"
 
 
 def memory(config: Any) -> str:
-    """One line: weights, gradients and Adam's moments per device (16 bytes per parameter in fp32 training,
-    sharded), without activations and the rollout's cache.
+    """One line for verl's recipes: weights, gradients and Adam's moments per device (16 bytes per parameter in
+    fp32 training, sharded), without activations and the rollout's cache.
     """
-    count = parameters(Path(config.actor_rollout_ref.model.path))
-    if count is None:
+    of = sizes(config.actor_rollout_ref.model.path)
+    if of is None:
         return "not estimated (the model is not a local folder with the usual sizes)"
     devices = int(config.trainer.n_gpus_per_node) * int(config.trainer.nnodes)
-    if config.cobalt.method == "offline":
-        lora = int(config.cobalt.offline.lora_rank) > 0
-        trained = (4.0 if lora else 16.0) * count  # every process holds all of it
-    else:
-        trained = 16 * count / devices
     share = float(config.actor_rollout_ref.rollout.gpu_memory_utilization or 0.0)
     rollout = (
-        "" if config.trainer.device == "cpu" or config.cobalt.method == "offline"
+        "" if config.trainer.device == "cpu"
         else f"; the rollout takes {100 * share:.0f} % of each GPU while it samples"
     )  # fmt: skip
     return (
-        f"{count / 1e6:,.1f} M parameters, {trained / 2**30:,.2f} GiB per device for weights, gradients and "
-        f"optimiser, activations not counted{rollout}"
+        f"{of.parameters / 1e6:,.1f} M parameters, {16 * of.parameters / devices / GIB:,.2f} GiB per device for "
+        f"weights, gradients and optimiser, activations not counted{rollout}"
     )
