@@ -21,11 +21,12 @@ def small(config: Config) -> Config:
     """`config` with the tiny model and tasks swapped in and every size cut.
 
     What makes the run what it is stays: recipe, rules of selection and slicing, sets by name, whether public
-    tests are perturbed, controls. Engine, profile and scale are those of a CPU, verl overrides and the judge
+    tests are perturbed, controls, objective and reward of offline recipes. Engine, profile and scale are those of a CPU, verl overrides and the judge
     (which would cost money) are left out.
     """
     given = config.train
     dialogues, stored = given.recipe in DIALOGUES, given.recipe in STORED
+    offline = [setting for setting in given.overrides if setting.startswith("cobalt.offline.")]
     train = Train(
         recipe=given.recipe,
         steps=2,
@@ -35,8 +36,10 @@ def small(config: Config) -> Config:
         max_prompt_tokens=128 if dialogues else 320,
         max_response_tokens=320 if dialogues else 64,
         learning_rate=1e-4 if stored else 4e-4,
+        lora_rank=given.lora_rank if stored else 0,
+        lora_alpha=given.lora_alpha,
         perturbed_share=given.perturbed_share,
-        overrides=["actor_rollout_ref.actor.ppo_micro_batch_size_per_gpu=16"],
+        overrides=["actor_rollout_ref.actor.ppo_micro_batch_size_per_gpu=16", *offline],
     )
     sets = [
         replace(
@@ -53,7 +56,7 @@ def small(config: Config) -> Config:
         perturb = replace(perturb, source=source, limit=8, samples=2, turns=None, expected=None)
     return replace(
         config,
-        tasks=Tasks(train=16, dev=12, heldout=12),
+        tasks=Tasks(train=16, dev=12, heldout=12, submissions=8 if config.tasks.has_stored else None),
         model=Model(path=str(REFERENCE)),
         sampling=Sampling(),
         collect=replace(config.collect, samples=4, turns=min(config.collect.turns, TURNS)),

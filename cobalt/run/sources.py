@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -34,10 +35,46 @@ def task_files(job: Job) -> list[Path]:
 def local_sources(job: Job) -> list[Path]:
     """Files and folders that tasks are read from; names on the hub are not among them."""
     tasks = job.config.tasks
-    named = [tasks.source, tasks.train_file, tasks.dev_file, tasks.heldout_file]
+    named = [None if tasks.family == "stored" else tasks.source, tasks.train_file, tasks.dev_file, tasks.heldout_file]
     named += [each.source for each in job.config.evaluate.sets if each.source not in SPLITS]
     found = [data_at(name, job.file) for name in named if name is not None]
     return [Path(name) for name in dict.fromkeys(found) if os.path.exists(name)]
+
+
+def stored_programs(job: Job) -> Path:
+    """The folder or file of stored programs that the run trains on."""
+    tasks = job.config.tasks
+    return job.path("tasks", "stored") if tasks.source is None else (job.file.parent / tasks.source).resolve()
+
+
+def stored_inputs(job: Job) -> list[Path]:
+    """What decides the groups: of a tree its metadata (the programs do not change under their names)."""
+    source = stored_programs(job)
+    return [source] if source.is_file() else [source / "metadata"]
+
+
+def write_stored(job: Job, target: Path) -> int:
+    """Groups of the stored programs as Parquet; returns how many. Raises InputError for none."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    from cobalt.run.rules import GROUP_SIZE
+    from cobalt.tasks.codenet import CodenetSettings
+    from cobalt.tasks.codenet_door import build_codenet
+
+    tasks, source = job.config.tasks, stored_programs(job)
+    if source.is_dir():
+        settings = CodenetSettings(
+            job.prompts, tasks.language, GROUP_SIZE, tasks.max_groups, seed=job.seed,
+            problems=tasks.train if tasks.family == "stored" else None,
+        )  # fmt: skip
+        return build_codenet(source, target, settings, job.view).groups
+    if source.suffix == ".parquet":
+        shutil.copyfile(source, target)  # training checks every row
+        return int(pq.read_metadata(target).num_rows)
+    groups = [row for _, row in read_jsonl(source)]
+    pq.write_table(pa.Table.from_pylist(groups), target)
+    return len(groups)
 
 
 def write_tasks(job: Job) -> dict[str, int]:
@@ -45,11 +82,16 @@ def write_tasks(job: Job) -> dict[str, int]:
     tasks = job.config.tasks
     if tasks.family == "tiny":
         from cobalt.tasks import tiny
+        from cobalt.tasks.submissions import write_tree
 
         assert tasks.train and tasks.dev and tasks.heldout
         tiny.write_splits(
             job.path("tasks"), seed=job.task_seed, train=tasks.train, dev=tasks.dev, heldout=tasks.heldout
         )
+        if tasks.submissions is not None:
+            write_tree(
+                stored_programs(job), tasks=tasks.train, submissions=tasks.submissions, seed=job.task_seed
+            )
     elif tasks.family == "taco":
         _taco(job)
     else:

@@ -11,7 +11,16 @@ from cobalt.run.dialogues import multi_turn
 from cobalt.run.job import Job, complete
 from cobalt.run.ptb import perturbed_contexts
 from cobalt.run.rules import GROUP_SIZE, STORED, on_contexts
-from cobalt.run.sources import local_sources, rows, set_path, task_files, write_tasks
+from cobalt.run.sources import (
+    local_sources,
+    rows,
+    set_path,
+    stored_inputs,
+    stored_programs,
+    task_files,
+    write_stored,
+    write_tasks,
+)
 from cobalt.run.stage import Outcome, Stage
 
 # Seconds on two idle cores, only for the time left that is shown; 0: runs beside another stage.
@@ -39,7 +48,7 @@ def data_stages(job: Job) -> list[Stage]:
     """Tasks; as the recipe needs them, trajectories, hidden tests and contexts; Parquet."""
     recipe = job.config.train.recipe
     stages = [_data(job)]
-    if on_contexts(recipe) or recipe in STORED:
+    if on_contexts(recipe) or (recipe in STORED and not job.config.tasks.has_stored):
         stages.append(_collect(job))
     if on_contexts(recipe):
         stages += [_repair(job), _judge(job), _contexts(job)]
@@ -59,6 +68,7 @@ def _data(job: Job) -> Stage:
         counts = write_tasks(job)
         return Outcome(0, sum(counts.values()), {"splits": counts})
 
+    made_up = [stored_programs(job)] if tasks.submissions is not None else []
     own = [each for each in sets if set_path(job, each) != _task(job, each.source)]
     made = {"name", "source", "kind", "limit", "functional"}
     settings = {
@@ -67,7 +77,7 @@ def _data(job: Job) -> Stage:
         "sets": [{name: value for name, value in plain(each).items() if name in made} for each in own],
     }  # fmt: skip
     return stage(
-        job, "data", "data: tasks", run=run, inputs=local_sources(job), outputs=task_files(job),
+        job, "data", "data: tasks", run=run, inputs=local_sources(job), outputs=[*task_files(job), *made_up],
         settings=settings,
     )  # fmt: skip
 
@@ -165,7 +175,9 @@ def _parquet(job: Job) -> Stage:
     if on_contexts(recipe):
         inputs, outputs = [contexts, *inputs], [many / "train.parquet", many / "test.parquet"]
     elif recipe in STORED:
-        inputs, outputs = [single, *inputs], [many / "groups.parquet"]
+        stored = job.config.tasks.has_stored
+        inputs, outputs = [*(stored_inputs(job) if stored else [single])], [many / "groups.parquet"]
+        inputs += [train, dev] if control else []
     if control or recipe not in STORED:
         outputs += [one / "train.parquet", one / "test.parquet"]
 
@@ -180,10 +192,13 @@ def _parquet(job: Job) -> Stage:
         elif recipe in STORED:
             from cobalt.training.stored import write_groups
 
-            written["groups"] = write_groups(
-                single, many / "groups.parquet", job.prompts, size=GROUP_SIZE, seed=job.seed
-            )
-            read = rows(single)
+            target = many / "groups.parquet"
+            target.parent.mkdir(parents=True, exist_ok=True)
+            if job.config.tasks.has_stored:
+                read = written["groups"] = write_stored(job, target)
+            else:
+                written["groups"] = write_groups(single, target, job.prompts, size=GROUP_SIZE, seed=job.seed)
+                read = rows(single)
         if control or recipe not in STORED:
             made = build_parquet(train, dev, one, kind="single_turn", prompts=job.prompts).splits["train"]
             read, written["single_turn"] = read + made.read, made.written
@@ -192,6 +207,9 @@ def _parquet(job: Job) -> Stage:
     settings = {
         "prompts": job.prompts.sha256, "seed": job.seed, "single_turn": control or recipe not in STORED,
     }  # fmt: skip
+    if job.config.tasks.family == "stored":
+        tasks = job.config.tasks
+        settings |= {"language": tasks.language, "max_groups": tasks.max_groups, "problems": tasks.train}
     return stage(
         job, "parquet", "parquet: training data", run=run, inputs=inputs, outputs=outputs, settings=settings
     )

@@ -17,34 +17,48 @@ _RESERVE_GIB = 3.0  # context, communication, fragmentation
 
 @dataclass(frozen=True)
 class Sizes:
-    """A dense decoder with gated MLP. ``parameters`` in all, ``embeddings`` of them in embedding and head;
-    ``linear``: sum of inputs and outputs of the linear layers that adapters are put on.
-    """
+    """Of a dense decoder with gated MLP; norms and biases are left out (under 0.1 %)."""
 
-    parameters: float
-    embeddings: float
-    layers: int
     width: int
+    layers: int
+    heads: int
+    kv_heads: int
+    head_dim: int
     inner: int
     vocabulary: int
-    linear: float
+    tied: bool
 
     @classmethod
     def of(cls, config: dict[str, Any]) -> Sizes:
-        """By ``config.json``; norms are left out (under 0.1 %). Raises KeyError, TypeError, ValueError for
-        another kind of model.
-        """
+        """By ``config.json``. Raises KeyError, TypeError, ValueError for another kind of model."""
         if any("expert" in name for name in config):
             raise ValueError("a mixture of experts")
-        width, layers = int(config["hidden_size"]), int(config["num_hidden_layers"])
-        heads, inner = int(config["num_attention_heads"]), int(config["intermediate_size"])
-        vocabulary = int(config["vocab_size"])
-        size = int(config.get("head_dim") or width // heads)
-        kv = int(config.get("num_key_value_heads") or heads)
-        embeddings = vocabulary * width * (1 if config.get("tie_word_embeddings") else 2)
-        one = width * size * (2 * heads + 2 * kv) + 3 * width * inner
-        linear = layers * (4 * width + size * (2 * heads + 2 * kv) + 3 * (width + inner))
-        return cls(embeddings + layers * one, embeddings, layers, width, inner, vocabulary, linear)
+        width, heads = int(config["hidden_size"]), int(config["num_attention_heads"])
+        return cls(
+            width, int(config["num_hidden_layers"]), heads, int(config.get("num_key_value_heads") or heads),
+            int(config.get("head_dim") or width // heads), int(config["intermediate_size"]),
+            int(config["vocab_size"]), bool(config.get("tie_word_embeddings")),
+        )  # fmt: skip
+
+    @property
+    def embeddings(self) -> int:
+        """Parameters of embedding and head."""
+        return self.vocabulary * self.width * (1 if self.tied else 2)
+
+    @property
+    def layer(self) -> int:
+        """Parameters of a layer."""
+        return 2 * self.width * self.head_dim * (self.heads + self.kv_heads) + 3 * self.width * self.inner
+
+    @property
+    def parameters(self) -> int:
+        """All parameters."""
+        return self.embeddings + self.layers * self.layer
+
+    def adapters(self, rank: int) -> int:
+        """Parameters of adapters on every linear layer: ``rank`` times the sum of inputs and outputs."""
+        attention = 4 * self.width + 2 * self.head_dim * (self.heads + self.kv_heads)
+        return rank * self.layers * (attention + 3 * (self.width + self.inner))
 
 
 def sizes(folder: Path | str) -> Sizes | None:
@@ -70,12 +84,11 @@ def sharded(
     during a pass, and two layers in the dtype of the computation, with what their gradients take.
     """
     half = 4 if cpu else 2
-    layer = (of.parameters - of.embeddings) / of.layers
-    trained = of.linear * lora_rank if lora_rank else of.parameters
+    trained = of.adapters(lora_rank) if lora_rank else of.parameters
     weights = 4 * trained + (half * of.parameters if lora_rank else 0)
-    gathered = half * (of.embeddings + 2 * layer)
+    gathered = half * (of.embeddings + 2 * of.layer)
     if not lora_rank:
-        gathered += half * (of.embeddings + layer) + 4 * max(of.embeddings, layer)
+        gathered += half * (of.embeddings + of.layer) + 4 * max(of.embeddings, of.layer)
     inside = half * (24 * of.width + 8 * of.inner)  # what a layer keeps for its backward pass
     kept = of.layers * half * of.width + inside if checkpointing else of.layers * inside
     return {
@@ -106,7 +119,7 @@ def fit(config: Any, tokens: int) -> str:
     )  # fmt: skip
     has, what = _card(cpu, devices)
     needed = sum(parts.values()) / GIB
-    trained = of.linear * rank if rank else of.parameters
+    trained = of.adapters(rank) if rank else of.parameters
     said = (
         f"{of.parameters / 1e6:,.1f} M parameters, {trained / 1e6:,.1f} M trained"
         f"{f' (adapters of rank {rank})' if rank else ''}, on {devices} device{'s' * (devices > 1)}: each "
