@@ -219,7 +219,8 @@ def _training(sizes: _Sizes, settings: Settings, method: str) -> Iterator[Traini
         completions=group if offline else given.completions,
         mini_batches=given.mini_batches,
         max_prompt_tokens=given.max_prompt_tokens,
-        response_tokens=given.max_response_tokens if sizes.config.tasks.has_stored
+        response_tokens=given.max_response_tokens
+        if sizes.config.tasks.has_stored
         else min(given.max_response_tokens, sizes.config.sampling.max_tokens),
         tests=sum(_tests(sizes)),
         rows=rows,

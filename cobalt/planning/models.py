@@ -43,11 +43,15 @@ _KNOWN = [
     Model("Qwen/Qwen2.5-Coder-0.5B-Instruct", 0.494, 24, 14, 2, 64, 896, 4864, 151_936),
     Model("Qwen/Qwen3-0.6B", 0.596, 28, 16, 8, 128, 1024, 3072, 151_936),
     Model("Qwen/Qwen2.5-Coder-1.5B-Instruct", 1.544, 28, 12, 2, 128, 1536, 8960, 151_936),
-    Model("deepseek-ai/DeepSeek-R1-Distill-Qwen-1.5B", 1.777, 28, 12, 2, 128, 1536, 8960, 151_936, tied=False),
+    Model(
+        "deepseek-ai/DeepSeek-R1-Distill-Qwen-1.5B", 1.777, 28, 12, 2, 128, 1536, 8960, 151_936, tied=False
+    ),
     Model("Qwen/Qwen3-1.7B", 1.721, 28, 16, 8, 128, 2048, 6144, 151_936),
     Model("Qwen/Qwen3-4B", 4.022, 36, 32, 8, 128, 2560, 9728, 151_936),
     Model("Qwen/Qwen2.5-Coder-7B-Instruct", 7.616, 28, 28, 4, 128, 3584, 18_944, 152_064, tied=False),
-    Model("deepseek-ai/DeepSeek-R1-Distill-Llama-8B", 8.030, 32, 32, 8, 128, 4096, 14_336, 128_256, tied=False),
+    Model(
+        "deepseek-ai/DeepSeek-R1-Distill-Llama-8B", 8.030, 32, 32, 8, 128, 4096, 14_336, 128_256, tied=False
+    ),
     Model("Qwen/Qwen3-8B", 8.191, 36, 32, 8, 128, 4096, 12_288, 151_936, tied=False),
     Model("Qwen/Qwen3-14B", 14.768, 40, 40, 8, 128, 5120, 17_408, 151_936, tied=False),
     Model("Qwen/Qwen3-32B", 32.762, 64, 64, 8, 128, 5120, 25_600, 151_936, tied=False),

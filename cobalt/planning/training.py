@@ -77,7 +77,14 @@ def training(plan: Plan, given: Training, cut: Contexts) -> tuple[Stage, float]:
         sheet, plan.prompts, 0 if given.on_statements else cut.shown, given.max_prompt_tokens,
         0 if given.on_statements else cut.spread, always=True,
     )  # fmt: skip
-    step = _tokens(sheet, given, made, opening, plan.prompts.growth, a[f"{kind}.program_tokens"] if given.submitted else 0.0)
+    step = _tokens(
+        sheet,
+        given,
+        made,
+        opening,
+        plan.prompts.growth,
+        a[f"{kind}.program_tokens"] if given.submitted else 0.0,
+    )
     seconds, cpu_h = _seconds(plan, given, step, made, opening)
     part = 0.0
     if given.validate_every and given.validation_tasks and not given.offline:
@@ -154,7 +161,8 @@ def _fits_sharded(plan: Plan, given: Training) -> None:
         raise DoesNotFit(
             f"{given.name}: {on.model.name} needs {said} = {needed:.0f} GB on each of {on.gpus} x {on.kind} "
             f"({on.memory:g} GB) to be trained offline: give more GPUs ('train.gpus'), adapters "
-            "('train.lora_rank'), or shorter sequences ('train.max_prompt_tokens', 'train.max_response_tokens')"
+            "('train.lora_rank'), or shorter sequences ('train.max_prompt_tokens', "
+            "'train.max_response_tokens')"
         )
 
 

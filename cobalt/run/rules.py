@@ -50,7 +50,8 @@ def _tasks(config: Config) -> Iterator[str]:
     if tasks.submissions is not None and tasks.family != "tiny":
         yield f"'tasks.submissions' are made up for family tiny, not for {tasks.family}"
     if tasks.has_stored and config.train.recipe not in STORED:
-        yield f"stored programs ('tasks.family', 'tasks.submissions') need 'train.recipe' {' or '.join(STORED)}"
+        recipes = " or ".join(STORED)
+        yield f"stored programs ('tasks.family', 'tasks.submissions') need 'train.recipe' {recipes}"
     if tasks.family == "stored" and config.controls.single_turn_training:
         yield "'controls.single_turn_training' needs tasks to train on, which family stored has not"
     if tasks.family == "taco" and tasks.heldout is not None:
@@ -201,8 +202,9 @@ def check_stored(config: Config, path: Path) -> None:
     source = path.parent / tasks.source
     if not source.exists():
         raise InputError(
-            f"{path}: 'tasks.source' is {source}, which does not exist: unpack Project CodeNet there (docs/data.md),"
-            " or name a folder of its layout or a file of stored groups (--set tasks.source=...)"
+            f"{path}: 'tasks.source' is {source}, which does not exist: unpack Project CodeNet "
+            "there (docs/data.md), or name a folder of its layout or a file of stored groups "
+            "(--set tasks.source=...)"
         )
     if source.is_dir():
         from cobalt.tasks.codenet import problem_ids
@@ -210,6 +212,16 @@ def check_stored(config: Config, path: Path) -> None:
         problem_ids(source)
     elif source.suffix not in (".parquet", ".jsonl"):
         raise InputError(f"{path}: 'tasks.source' is {source}: a file of stored groups is .parquet or .jsonl")
+    else:
+        from cobalt.inputs import open_input
+        from cobalt.training.stored import COLUMNS
+
+        first = next((row for _, row in open_input(str(source))), {})
+        missing = [name for name in COLUMNS if name not in first]
+        if missing:
+            raise InputError(
+                f"{path}: 'tasks.source' is {source}: no stored groups (no {', '.join(missing)})"
+            )
 
 
 def data_at(name: str, path: Path) -> str:

@@ -23,10 +23,10 @@ class Tasks:
     tasks, one file (or hub name) per split. `stored`: no tasks to train on but stored programs with their
     verdicts, a folder of CodeNet's layout or a file of stored groups (`source`; of a folder the first `train`
     problems, programs in `language`, `max_groups` of four each); `dev_file` and `heldout_file` may be given.
-    `submissions`: as many per task of the tiny family are made up, stored likewise, and trained on.
-    For `taco` and `files` `train` keeps the first so many (null:
-    all), as does `heldout`; `dev` is the size of TACO's development split. `expected_train` (of `stored`: groups) and
-    `expected_dev` are for the cost plan where nothing was counted yet.
+    `submissions`: as many per task of the tiny family are made up, stored likewise, and trained on. For
+    `taco` and `files` `train` keeps the first so many (null: all), as does `heldout`; `dev` is the size of
+    TACO's development split. `expected_train` (of `stored`: groups) and `expected_dev` are for the cost plan
+    where nothing was counted yet.
     """
 
     family: Literal["tiny", "taco", "files", "stored"] = "tiny"

@@ -21,8 +21,8 @@ def small(config: Config) -> Config:
     """`config` with the tiny model and tasks swapped in and every size cut.
 
     What makes the run what it is stays: recipe, rules of selection and slicing, sets by name, whether public
-    tests are perturbed, controls, objective and reward of offline recipes. Engine, profile and scale are those of a CPU, verl overrides and the judge
-    (which would cost money) are left out.
+    tests are perturbed, controls, objective and reward of offline recipes. Engine, profile and scale are
+    those of a CPU, verl overrides and the judge (which would cost money) are left out.
     """
     given = config.train
     dialogues, stored = given.recipe in DIALOGUES, given.recipe in STORED

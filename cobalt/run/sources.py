@@ -35,7 +35,12 @@ def task_files(job: Job) -> list[Path]:
 def local_sources(job: Job) -> list[Path]:
     """Files and folders that tasks are read from; names on the hub are not among them."""
     tasks = job.config.tasks
-    named = [None if tasks.family == "stored" else tasks.source, tasks.train_file, tasks.dev_file, tasks.heldout_file]
+    named = [
+        None if tasks.family == "stored" else tasks.source,
+        tasks.train_file,
+        tasks.dev_file,
+        tasks.heldout_file,
+    ]
     named += [each.source for each in job.config.evaluate.sets if each.source not in SPLITS]
     found = [data_at(name, job.file) for name in named if name is not None]
     return [Path(name) for name in dict.fromkeys(found) if os.path.exists(name)]

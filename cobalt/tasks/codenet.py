@@ -64,7 +64,8 @@ class CodenetCounts:
 class CodenetSettings:
     """Which programs: ``language`` as its folder is named, groups of ``size``, ``max_groups`` a problem.
 
-    ``max_letters``: longer programs are left out; ``problems``: the first so many. Raises InputError for values that cannot be used.
+    ``max_letters``: longer programs are left out; ``problems``: the first so many. Raises InputError for
+    values that cannot be used.
     """
 
     prompts: Prompts
@@ -111,8 +112,9 @@ class _Text(HTMLParser):
     """The text of a page, a new line for every block."""
 
     _BLOCKS = frozenset(
-        "p div br li ul ol h1 h2 h3 h4 h5 h6 pre table tr hr section blockquote dt dd".split()
-    )
+        ["p", "div", "br", "li", "ul", "ol", "h1", "h2", "h3", "h4", "h5", "h6", "pre", "table", "tr", "hr",
+         "section", "blockquote", "dt", "dd"]
+    )  # fmt: skip
     _SILENT = frozenset(("script", "style", "head", "title"))
 
     def __init__(self) -> None:

@@ -66,8 +66,13 @@ def _write_parquet(output: Path, groups: Iterator[Row]) -> None:
     import pyarrow.parquet as pq
 
     text, number = pa.string(), pa.int64()
-    item = [("text", text), ("pass_rate", pa.float64()), ("submission_id", text), ("status", text),
-            ("parses", pa.bool_())]
+    item = [
+        ("text", text),
+        ("pass_rate", pa.float64()),
+        ("submission_id", text),
+        ("status", text),
+        ("parses", pa.bool_()),
+    ]
     schema = pa.schema(
         [
             ("data_source", text),

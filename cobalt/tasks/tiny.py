@@ -249,9 +249,7 @@ def redraw(rng: random.Random, spec: Spec, slots: frozenset[str]) -> Spec:
     return replace(spec, **{slot: rng.choice(values(spec, slot)) for slot in sorted(slots)})
 
 
-def draw_specs(
-    split: str, n: int, seed: int
-) -> Iterator[tuple[Spec, frozenset[str], list[tuple[str, str]]]]:
+def draw_specs(split: str, n: int, seed: int) -> Iterator[tuple[Spec, frozenset[str], list[tuple[str, str]]]]:
     """Program, vague slots and tests of ``n`` distinct tasks of a split, the same for the same seed."""
     rng = random.Random(f"tiny {split} {seed}")
     seen: set[tuple[Spec, frozenset[str]]] = set()

@@ -124,8 +124,8 @@ def fit(config: Any, tokens: int) -> str:
         f"{of.parameters / 1e6:,.1f} M parameters, {trained / 1e6:,.1f} M trained"
         f"{f' (adapters of rank {rank})' if rank else ''}, on {devices} device{'s' * (devices > 1)}: each "
         + " + ".join(f"{name} {number(value / GIB)}" for name, value in parts.items() if value)
-        + f" = {number(needed)} GiB; passes of {micro} x {tokens} tokens, vocabulary {of.vocabulary:,}; {what} "
-        f"has {number(has)} GiB"
+        + f" = {number(needed)} GiB; passes of {micro} x {tokens} tokens, vocabulary {of.vocabulary:,}; "
+        f"{what} has {number(has)} GiB"
     )
     if needed > has:
         raise InputError(
@@ -157,8 +157,8 @@ def _card(cpu: bool, devices: int) -> tuple[float, str]:
 
 
 def memory(config: Any) -> str:
-    """One line for verl's recipes: weights, gradients and Adam's moments per device (16 bytes per parameter in
-    fp32 training, sharded), without activations and the rollout's cache.
+    """One line for verl's recipes: weights, gradients and Adam's moments per device (16 bytes per parameter
+    in fp32 training, sharded), without activations and the rollout's cache.
     """
     of = sizes(config.actor_rollout_ref.model.path)
     if of is None:
@@ -170,6 +170,6 @@ def memory(config: Any) -> str:
         else f"; the rollout takes {100 * share:.0f} % of each GPU while it samples"
     )  # fmt: skip
     return (
-        f"{of.parameters / 1e6:,.1f} M parameters, {16 * of.parameters / devices / GIB:,.2f} GiB per device for "
-        f"weights, gradients and optimiser, activations not counted{rollout}"
+        f"{of.parameters / 1e6:,.1f} M parameters, {16 * of.parameters / devices / GIB:,.2f} GiB per device "
+        f"for weights, gradients and optimiser, activations not counted{rollout}"
     )

@@ -49,7 +49,7 @@ def encode(
 
 
 def collate(rows: list[tuple[list[int], list[int], float]], pad: int) -> dict[str, Any]:
-    """Right-padded tensors: ``ids``, ``mask`` [rows, tokens], 1 on tokens of completions; ``weights`` [rows]."""
+    """Right-padded tensors: ``ids``, ``mask`` [rows, tokens] (1: of a completion), ``weights`` [rows]."""
     import torch
 
     width = max(len(prompt) + len(answer) for prompt, answer, _ in rows)
@@ -106,7 +106,9 @@ class OfflineTrainer:
             self._seed(step)  # of dropout, where a model has any
             rate = float(actor.optim.lr) * min(1.0, step / (warmup + 1))
             parts = [chosen[at : at + mini] for at in range(0, size, mini)]
-            metrics = [self._update([row for number in part for row in encoded[number]], rate) for part in parts]
+            metrics = [
+                self._update([row for number in part for row in encoded[number]], rate) for part in parts
+            ]
             means = {name: sum(each[name] for each in metrics) / len(metrics) for name in metrics[0]}
             asked = self._sum(float(stop.exists())) > 0  # all must save and leave together
             if step == steps or asked or step % int(self.config.trainer.save_freq) == 0:
@@ -194,7 +196,7 @@ class OfflineTrainer:
 
 
 def run(config: Any, path: Path) -> None:
-    """Train in this process, or in one process per device (of this node); ``path``: the configuration's file."""
+    """Train in this process, or in one process per device of this node; ``path``: of the configuration."""
     devices = int(config.trainer.n_gpus_per_node)
     if devices == 1:
         OfflineTrainer(config).run(int(config.trainer.total_training_steps))
@@ -210,7 +212,9 @@ def run(config: Any, path: Path) -> None:
             for each in ranks:
                 each.terminate()
             status = [each.wait() for each in ranks]
-    failed = [code for code in status if code not in (0, -signal.SIGTERM)] or [code for code in status if code]
+    failed = [code for code in status if code not in (0, -signal.SIGTERM)] or [
+        code for code in status if code
+    ]
     if failed:
         raise InfraError(f"a training process ended with status {failed[0]}; see the log above")
 

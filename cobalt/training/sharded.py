@@ -90,8 +90,12 @@ class Sharded:
         from torch.distributed.device_mesh import init_device_mesh
         from transformers import AutoModelForCausalLM
 
-        given, actor, cpu = config.actor_rollout_ref.model, config.actor_rollout_ref.actor, device.type == "cpu"
-        self.rank, self.alpha = int(given.lora_rank), float(given.lora_alpha)
+        given, actor, cpu = (
+            config.actor_rollout_ref.model,
+            config.actor_rollout_ref.actor,
+            device.type == "cpu",
+        )
+        self.rank, self.alpha = int(given.lora_rank), int(given.lora_alpha)
         model = AutoModelForCausalLM.from_pretrained(given.path, dtype=torch.float32 if cpu else "auto")
         self.generation, self.plain, self.dtype = model.generation_config, model.config, model.dtype
         Weighted(model).check(torch.arange(8)[None] % model.config.get_text_config().vocab_size)
@@ -100,7 +104,10 @@ class Sharded:
         if self.rank:
             model = _adapted(model, self.rank, self.alpha)
         found: dict[int, str] = {}
-        names = [(name, found.setdefault(id(p), name)) for name, p in model.named_parameters(remove_duplicate=False)]
+        names = [
+            (name, found.setdefault(id(p), name))
+            for name, p in model.named_parameters(remove_duplicate=False)
+        ]
         self.tied = {name for name, first in names if name != first}
         policy = MixedPrecisionPolicy(
             param_dtype=None if cpu else torch.bfloat16, reduce_dtype=None if cpu else torch.float32
@@ -116,12 +123,12 @@ class Sharded:
         self.trained = [p for p in self.module.parameters() if p.requires_grad]
         optim = actor.optim
         self.optimizer = torch.optim.AdamW(
-            self.trained, lr=float(optim.lr), betas=tuple(optim.betas), weight_decay=float(optim.weight_decay),
-            fused=True,
+            self.trained, lr=float(optim.lr), betas=tuple(optim.betas),
+            weight_decay=float(optim.weight_decay), fused=True,
         )  # fmt: skip
 
     def step(self, lr: float, most: float) -> float:
-        """One step of the optimiser on the gradients there are, cut at the norm ``most``; returns the norm."""
+        """One step of the optimiser on the gradients there are, cut at the norm ``most``; returns it."""
         norm = torch.nn.utils.clip_grad_norm_(self.trained, most)
         for group in self.optimizer.param_groups:
             group["lr"] = lr
@@ -178,7 +185,7 @@ def _options(**given: Any) -> Any:
     return StateDictOptions(ignore_frozen_params=True, **given)
 
 
-def _adapted(model: Any, rank: int, alpha: float) -> Any:
+def _adapted(model: Any, rank: int, alpha: int) -> Any:
     """The model with adapters on all linear layers but the head; the rest is frozen."""
     from peft import LoraConfig, get_peft_model
 

@@ -83,7 +83,8 @@ def check_groups(path: Path, config: Any) -> list[Group]:
     """Read the groups of a Parquet file as the recipe uses them.
 
     ``sft`` keeps the ``keep`` shortest right completions of every prompt, whatever groups they are in; the
-    other objectives keep groups with a right and a wrong one. Raises InputError that names file, row and field, or for no usable group.
+    other objectives keep groups with a right and a wrong one. Raises InputError that names file, row and
+    field, or for no usable group.
     """
     import pyarrow
     import pyarrow.parquet as parquet
@@ -120,7 +121,11 @@ def check_groups(path: Path, config: Any) -> list[Group]:
     if not groups:
         raise InputError(
             f"stored groups {path}: none of {table.num_rows} rows can be used ("
-            + ("no right completion" if settings.objective == "sft" else "no group has right and wrong completions")
+            + (
+                "no right completion"
+                if settings.objective == "sft"
+                else "no group has right and wrong completions"
+            )
             + ")"
         )
     return groups
@@ -143,7 +148,7 @@ def _check(row: Mapping[str, Any], where: str) -> None:
 
 
 def _group(row: Mapping[str, Any], settings: Any) -> Group | None:
-    """The group of a row, weighed; None if it has not both right and wrong ones, or nothing to tell them by."""
+    """The group of a row, weighed; None without right or wrong ones, or where rewards are equal."""
     completions = row["completions"]
     right = sum(item["pass_rate"] == 1.0 for item in completions)
     rewards = rewards_of(completions, settings)

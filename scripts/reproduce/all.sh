@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Every result: all scripts of this folder, then one page with every table, $OUT/index.html.
 #
-# Configuration: configs/qwen3-8b.yaml and configs/r1-distill-llama-8b.yaml
+# Configuration: configs/qwen3-8b.yaml, configs/r1-distill-llama-8b.yaml, configs/offline-codenet-0.5b.yaml and configs/offline-codenet.yaml
 # Expected:      7,300 GPU hours (h100-80), 3,920 GB of disk
 # Published:     see the scripts
 . "$(dirname "${BASH_SOURCE[0]}")/common.inc.sh"

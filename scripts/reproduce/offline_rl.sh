@@ -8,7 +8,7 @@
 #
 # Configuration: configs/offline-codenet-0.5b.yaml and configs/offline-codenet.yaml
 # Expected:      19 GPU hours (h100-80), 340 GB of disk
-# Published:     not given in the abstract
+# Published:     most gain on small models and hard problems; figures are not given in the abstract
 . "$(dirname "${BASH_SOURCE[0]}")/common.inc.sh"
 [ "${TINY:-0}" != 1 ] || MODELS=offline-tiny
 source=()

@@ -151,6 +151,7 @@ def test_the_adapters_of_the_small_configuration_reach_verl():
     assert "hf_model" in config.actor_rollout_ref.actor.checkpoint.save_contents
 
 
+@pytest.mark.slow
 def test_stored_submissions_are_trained_on_without_sampling_or_running_any(tmp_path):
     """A folder of CodeNet's layout, and the groups made from it as a file, train the same model."""
     write_tree(tmp_path / "net", tasks=12, submissions=10, seed=0)
@@ -181,9 +182,10 @@ def test_stored_submissions_are_trained_on_without_sampling_or_running_any(tmp_p
     assert models[0].read_bytes() == models[1].read_bytes()
     for source, said in (
         ("nowhere", "which does not exist: unpack Project CodeNet there"),
-        ("own.jsonl", "column prompt, completions, extra_info missing"),
+        ("own.jsonl", r"no stored groups \(no prompt, completions, extra_info"),
         ("mine.yaml", "a file of stored groups is .parquet or .jsonl"),
         (".", "is no CodeNet tree: it needs the folders metadata and data"),
     ):
         with pytest.raises(InputError, match=said):
             go("wrong", f"tasks.source={source}")
+        assert not (tmp_path / "wrong").exists()

@@ -108,11 +108,20 @@ def test_a_training_that_cannot_fit_is_refused_before_anything_is_loaded(groups,
     }  # fmt: skip
     config = json.loads((model / "config.json").read_text())
     (model / "config.json").write_text(json.dumps(config | large))
-    given = {"train_file": groups, "model": model, "recipe": "rejection_sft", "profile": "gpu", "dry_run": True}
+    given = {
+        "train_file": groups,
+        "model": model,
+        "recipe": "rejection_sft",
+        "profile": "gpu",
+        "dry_run": True,
+    }
     quiet = {"output": tmp_path / "out", "say": lambda _: None}
     sizes = ("data.train_batch_size=8", "actor_rollout_ref.actor.ppo_mini_batch_size=8")
-    with pytest.raises(InputError, match=r"does not fit: 8,190.4 M parameters, .* on 1 device: each weights 30.5 "
-                       r"\+ gradients 30.5 \+ optimiser 61.0 .*vocabulary 151,936; .* has 80.0 GiB"):  # fmt: skip
+    said = (
+        r"does not fit: 8,190.4 M parameters, .* on 1 device: each weights 30.5 \+ gradients 30.5 "
+        r"\+ optimiser 61.0 .*vocabulary 151,936; .* has 80.0 GiB"
+    )
+    with pytest.raises(InputError, match=said):
         train(**given, **quiet, overrides=[*sizes, "trainer.n_gpus_per_node=1"])
     assert not (tmp_path / "out" / "launches").exists()
     four = train(**given, **quiet, overrides=sizes)  # the profile's four

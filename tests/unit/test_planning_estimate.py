@@ -188,7 +188,9 @@ def test_a_model_that_does_not_fit_is_refused_with_advice():
         estimate(replace(PAPER, device="l40s", gpus=1, model=KNOWN["Qwen/Qwen3-32B"]))
     stored = replace(PAPER.training[0], offline=True, pass_sequences=1, offload=False)
     one = replace(PAPER, gpus=1, training=(stored,))
-    with pytest.raises(DoesNotFit, match=r"needs weights 32.8 \+ gradients 32.8 \+ optimiser 65.5 .* offline: "):
+    with pytest.raises(
+        DoesNotFit, match=r"needs weights 32.8 \+ gradients 32.8 \+ optimiser 65.5 .* offline: "
+    ):
         estimate(one)
     for fits in (replace(one, gpus=4), replace(one, training=(replace(stored, lora_rank=32),))):
         line = next(row for row in estimate(fits).arithmetic if "optimiser sharded" in row.name)
