@@ -10,12 +10,13 @@
 # Expected:      19 GPU hours (h100-80), 340 GB of disk
 # Published:     most gain on small models and hard problems; figures are not given in the abstract
 . "$(dirname "${BASH_SOURCE[0]}")/common.inc.sh"
-[ "${TINY:-0}" != 1 ] || MODELS=offline-tiny
+objectives=(rloo grpo exponential sft)
+[ "${TINY:-0}" != 1 ] || MODELS=offline-tiny objectives=(rloo exponential sft)
 source=()
 [ -z "${CODENET:-}" ] || source=("tasks.source=$(realpath "$CODENET")")
 for model in ${MODELS:-offline-codenet-0.5b offline-codenet}; do
   arms=()
-  for objective in rloo grpo exponential sft; do
+  for objective in "${objectives[@]}"; do
     arm=$objective recipe=offline_rl
     [ "$objective" != sft ] || arm=rejection_sft recipe=rejection_sft
     run "$model" "$arm" ${source[@]+"${source[@]}"} "train.recipe=$recipe" "train.overrides.0=cobalt.offline.objective=$objective"
