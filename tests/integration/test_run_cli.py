@@ -176,6 +176,8 @@ def test_stored_submissions_are_trained_on_without_sampling_or_running_any(tmp_p
     assert not any((first / name).exists() for name in ("collect", "contexts"))
     facts = json.loads((first / "stages" / "train.json").read_text())["facts"]
     assert facts["evaluator"] == {} and facts["steps"] == 2  # no evaluator was asked
+    notes = json.loads((first / "train" / "result.json").read_text())["notes"]
+    assert any("(adapters of rank 2)" in note for note in notes)
     (tmp_path / "groups.parquet").write_bytes((first / "parquet" / "groups.parquet").read_bytes())
     other = go("other", "tasks.source=groups.parquet")
     models = [folder / "train" / "model" / "model.safetensors" for folder in (first, other)]
