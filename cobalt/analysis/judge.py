@@ -20,14 +20,13 @@ from cobalt.analysis.verdicts import (
     classify,
     content_hash,
     majority,
-    messages,
-    prompt_hash,
 )
 from cobalt.engines.base import CONTEXT_OVERFLOW, ChatEngine, Sampling
 from cobalt.engines.seeds import derive
 from cobalt.errors import InputError
 from cobalt.files import atomic_write
 from cobalt.pipeline import Progress, Summary, run_rows
+from cobalt.prompts import DEFAULT, Prompts
 from cobalt.records import Row
 from cobalt.rollouts.settings import identity
 from cobalt.rollouts.source import Rows
@@ -49,8 +48,9 @@ class JudgeSettings:
     top_p: float = 1.0
     max_tokens: int = 32_000
     reasoning_effort: str | None = "low"
-    ask_again: int = 2
+    ask_again: int = 0
     seed: int = 0
+    prompts: Prompts = field(default=DEFAULT, repr=False)
 
     def __post_init__(self) -> None:
         if self.votes < 1:
@@ -71,7 +71,7 @@ class JudgeSettings:
         return {
             "votes": self.votes, "temperature": self.temperature, "top_p": self.top_p,
             "max_tokens": self.max_tokens, "reasoning_effort": self.reasoning_effort,
-            "ask_again": self.ask_again, "seed": self.seed, "prompts_sha256": prompt_hash(),
+            "ask_again": self.ask_again, "seed": self.seed, "prompts_sha256": self.prompts.judge_sha256,
         }  # fmt: skip
 
 
@@ -132,7 +132,9 @@ class Judge:
         used = {"prompt_tokens": 0, "completion_tokens": 0}
         for attempt in range(self.settings.ask_again + 1):
             seed = derive(self.settings.seed, key, vote, attempt)
-            (said,) = await self.engine.chat(messages(case), self.settings.sampling(seed))
+            (said,) = await self.engine.chat(
+                self.settings.prompts.judge_messages(case), self.settings.sampling(seed)
+            )
             used["prompt_tokens"] += said.prompt_tokens
             used["completion_tokens"] += said.completion_tokens
             label = classify(said.text)

@@ -12,6 +12,7 @@ from cobalt.engines import ENGINES, OWN, check, connect, engine_name
 from cobalt.errors import InputError
 from cobalt.files import atomic_write
 from cobalt.flags import Parser, parser, positive_int
+from cobalt.prompts import load
 from cobalt.rollouts.doors import closing_line, engine_options, progress_shown
 from cobalt.rollouts.keys import key_flags
 
@@ -25,6 +26,7 @@ def main(argv: list[str] | None = None) -> int:
     settings = JudgeSettings(
         args.num_completions, args.temperature, args.top_p, args.max_tokens,
         None if args.reasoning_effort == "none" else args.reasoning_effort, args.ask_again, args.seed,
+        load(args.prompts),
     )  # fmt: skip
     if not args.calibrate:
         if not args.input_file or not args.output_file:
@@ -52,8 +54,12 @@ def _flags() -> Parser:
     flags.add_argument("--top_p", type=float, default=1.0, help="share of probability that is sampled from")
     flags.add_argument("--max_tokens", type=positive_int, default=32_000, help="new tokens per vote")
     flags.add_argument(
-        "--ask_again", type=int, default=2, help="tries after a vote that cannot be read; then it is Unknown"
+        "--ask_again", type=int, default=0, help="tries after a vote that cannot be read; then it is Unknown"
     )
+    flags.add_argument(
+        "--prompts", default="default", metavar="default|FILE",
+        help="what the judge is told; scripts/import_prompts.py makes a file of the published wording",
+    )  # fmt: skip
     flags.add_argument("--concurrency", type=positive_int, default=4, help="cases at once")
     flags.add_argument("--seed", type=int, default=0, help="of the votes")
     flags.add_argument("--rpm", type=positive_int, help="requests per minute, for --engine litellm")

@@ -9,6 +9,8 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import numpy as np
+
 from cobalt.analysis.outcomes import FUNCTIONAL, INFRA_ERROR, NO_CODE, STDIN, Outcomes, task_rates
 from cobalt.errors import InputError
 from cobalt.stats import Interval, clustered_mean, paired_bootstrap, pass_at_k
@@ -88,11 +90,15 @@ def summarize(outcomes: Sequence[Outcomes], *, seed: int = 0) -> dict[str, Any]:
 
 
 def report_lines(summary: dict[str, Any]) -> list[str]:
-    """The two published lines (Pass@1 per turn, relative change against the first), and the intervals."""
+    """The two published lines, which people parse; the same in words, intervals, Pass@k and counts."""
     percent = [_percent(rate) for rate in summary["pass_at_1"]]
     change = ["n/a" if value is None else f"{value:+.2f}" for value in summary["relative_change_percent"]]
     size = f"{summary['tasks']} tasks, {summary['counts']['trajectories']} trajectories"
-    lines = ["Pass@1 per turn (%): " + " ".join(percent), "Change against turn 0 (%): " + " ".join(change)]
+    lines = [
+        *_published_lines(summary["pass_at_1"]),
+        "Pass@1 per turn (%): " + " ".join(percent),
+        "Change against turn 0 (%): " + " ".join(change),
+    ]
     for name, title in (("ci95", "task"), ("ci95_group", "group")):
         if summary.get(name):
             bounds = [
@@ -106,6 +112,17 @@ def report_lines(summary: dict[str, Any]) -> list[str]:
     programs, without = summary["counts"]["programs"], summary["infra_errors"]
     lines.append(f"{size}, {programs} programs, {without} without a verdict (masked)")
     return lines
+
+
+def _published_lines(rates: Sequence[float | None]) -> list[str]:
+    """As the published script prints them: Python lists, rounded, `nan` or `inf` where turn 0 is zero."""
+    known = np.array([math.nan if rate is None else rate for rate in rates])
+    with np.errstate(divide="ignore", invalid="ignore"):
+        changes = (known - known[0]) / known[0]
+    return [
+        f"Hidden Test Cases Pass @ 1: {(known * 100).round(2).tolist()}",
+        f"Relative Changes: {(changes * 100).round(2).tolist()}",
+    ]
 
 
 def _percent(rate: float | None) -> str:

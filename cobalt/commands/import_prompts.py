@@ -1,170 +1,175 @@
 """Read the published wording out of a clone of the original repository, into a file for `--prompts`.
 
 Nothing of that wording is part of this project. The script finds it by the markers that the published file
-formats need anyway, in the string constants of the clone's Python files, without running any of them.
+formats need anyway, without running anything of the clone.
 """
 
 from __future__ import annotations
 
-import ast
 import json
-from collections.abc import Iterator
-from dataclasses import asdict, dataclass, replace
+import re
+from collections.abc import Callable, Iterable
+from dataclasses import asdict
 from pathlib import Path
 
+from cobalt.commands.clone_texts import HOLE, Clone, Text, template
 from cobalt.errors import InputError
 from cobalt.files import atomic_write
 from cobalt.flags import parser
-from cobalt.prompts import ALL_PASSED_MARKER, FEEDBACK_MARKER, PROBLEM_MARKER, Prompts
+from cobalt.prompts import (
+    ALL_PASSED_MARKER,
+    FEEDBACK_MARKER,
+    JUDGE_FIELDS,
+    PROBLEM_MARKER,
+    VERDICT_MARKER,
+    Prompts,
+)
 
-_HOLE = "\x00"  # where a text has a value filled in
-
-
-@dataclass(frozen=True)
-class Text:
-    """A string of the clone: where it stands, and the name it is given (or the role of its message)."""
-
-    where: str
-    name: str
-    value: str
-
-
-def texts(folder: Path) -> Iterator[Text]:
-    """Every string of the Python files, joined where it is put together, with a mark where values go in."""
-    files = sorted(path for path in folder.rglob("*.py") if ".git" not in path.parts)
-    if not files:
-        raise InputError(f"{folder}: there are no Python files; give the folder of the clone")
-    for path in files:
-        try:
-            tree = ast.parse(path.read_bytes())
-        except (SyntaxError, ValueError, OSError):
-            continue  # a file of another Python, or none of ours
-        constants: dict[str, str] = {}
-        for node in ast.walk(tree):
-            if isinstance(node, ast.Assign) and (text := _text(node.value, {})) is not None:
-                constants |= {target.id: text for target in node.targets if isinstance(target, ast.Name)}
-        yield from _in_tree(tree, str(path.relative_to(folder)), constants)
+_MARKERS = (ALL_PASSED_MARKER, FEEDBACK_MARKER, PROBLEM_MARKER)
+_METHOD = (
+    "run_multi_turn",
+    "run_single_turn",
+    "verl_preproc",
+    "preproc_",
+)  # of files that need no marker to count
+_JUDGE = "run_llm_judge"
+_SYSTEM = re.compile(r"role:system|_?sys(tem)?(_?(prompt|message|msg|instruction))?", re.IGNORECASE)
 
 
-def _in_tree(tree: ast.AST, file: str, constants: dict[str, str]) -> Iterator[Text]:
-    inner: set[ast.AST] = set()
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Assign) and (text := _text(node.value, constants)) is not None:
-            inner.update(ast.walk(node.value))
-            name = next((target.id for target in node.targets if isinstance(target, ast.Name)), "")
-            yield Text(f"{file}:{node.lineno}", name, text)
-        elif isinstance(node, ast.Dict):
-            message = {
-                key.value: _text(value, constants)
-                for key, value in zip(node.keys, node.values, strict=True) if isinstance(key, ast.Constant)
-            }  # fmt: skip
-            if message.get("role") and message.get("content"):
-                yield Text(f"{file}:{node.lineno}", f"role:{message['role']}", str(message["content"]))
-        elif isinstance(node, ast.BinOp | ast.JoinedStr | ast.Constant | ast.Call) and node not in inner:
-            found = _text(node, constants)
-            if found is not None:
-                inner.update(ast.walk(node))
-                yield Text(f"{file}:{getattr(node, 'lineno', 0)}", "", found)
+def find(folder: Path) -> dict[str, Text]:
+    """The prompts of a clone by the names of `Prompts`, with the places where they stand (those for a judge
+    only if the clone has one). Raises InputError for what is missing, has no marker or several wordings.
+    """
+    clone = Clone(folder)
+    if not clone.modules:
+        raise InputError(f"{folder}: there are no Python files to read; give the folder of the clone")
+    return _Finder(folder, clone).prompts()
 
 
-def _text(node: ast.AST, constants: dict[str, str]) -> str | None:
-    """The string an expression makes, with _HOLE for what is not known; None if it makes none."""
-    if isinstance(node, ast.Constant):
-        return node.value if isinstance(node.value, str) else None
-    if isinstance(node, ast.Name):
-        return constants.get(node.id)
-    if isinstance(node, ast.JoinedStr):
-        parts = [
-            each.value if isinstance(each, ast.Constant)
-            else constants.get(each.value.id, _HOLE)
-            if isinstance(each, ast.FormattedValue) and isinstance(each.value, ast.Name) else _HOLE
-            for each in node.values
-        ]  # fmt: skip
-        return "".join(map(str, parts))
-    if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add):
-        left, right = _text(node.left, constants), _text(node.right, constants)
-        if left is None and right is None:
-            return None
-        return (_HOLE if left is None else left) + (_HOLE if right is None else right)
-    if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mod):
-        left = _text(node.left, constants)
-        return None if left is None else left.replace("%s", _HOLE)
-    if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
-        base = _text(node.func.value, constants)
-        if base is None:
-            return None
-        if node.func.attr == "format":
-            return _with_holes(base)
-        return (
-            base.strip()
-            if node.func.attr == "strip"
-            else base
-            if node.func.attr in ("lstrip", "rstrip")
-            else None
-        )
-    return None
+class _Finder:
+    def __init__(self, folder: Path, clone: Clone) -> None:
+        self.folder, self.unreadable = folder, clone.unreadable
+        self.all = [_unwrapped(text) for text in clone.texts()]
+        marked = {text.file for text in self.all if any(marker in text.value for marker in _MARKERS)}
+        judges = {text.file for text in self.all if VERDICT_MARKER in text.value or _is(text.file, _JUDGE)}
+        self.judge = [text for text in self.all if text.file in judges]
+        rest = [text for text in self.all if text.file not in judges]
+        self.method = [text for text in rest if text.file in marked or _is(text.file, *_METHOD)]
+        self.other = [text for text in rest if text not in self.method]
 
+    def prompts(self) -> dict[str, Text]:
+        def no_code(text: Text) -> bool:
+            words = all(word in text.value.lower() for word in ("extract", "code block"))
+            return words and not any(marker in text.value for marker in _MARKERS)
 
-def _with_holes(text: str) -> str:
-    """A `str.format` template with marks for its fields."""
-    import string
+        def system(text: Text) -> bool:
+            return bool(_SYSTEM.fullmatch(text.name))
 
-    try:
-        pieces = list(string.Formatter().parse(text))
-    except ValueError:
-        return text
-    return "".join(literal + (_HOLE if field is not None else "") for literal, field, _, _ in pieces)
+        found = {
+            "system": self._one("system", self._first(system)),
+            "instruction": self._template("instruction", PROBLEM_MARKER, "statement"),
+            "feedback": self._template("feedback", FEEDBACK_MARKER, "feedback"),
+            "all_passed": self._one("all_passed", self._all_passed()),
+            "no_code": self._one("no_code", self._first(
+                lambda text: text.name == "feedback" and no_code(text), no_code,
+            )),
+        }  # fmt: skip
+        return found | (self._judge() if self.judge else {})
 
+    def _first(self, *wanted: Callable[[Text], bool]) -> list[Text]:
+        """The texts that are most surely meant: in files of the method before others."""
+        for texts in (self.method, self.other):
+            for fits in wanted:
+                if found := [text for text in texts if fits(text)]:
+                    return found
+        return []
 
-def find(folder: Path) -> Prompts:
-    """The prompts of a clone. Raises InputError that lists what was not found, or found in two wordings."""
-    found = list(texts(folder))
-    chosen = {
-        "system": _one("system", [t for t in found if t.name == "role:system"] or [
-            t for t in found if "system" in t.name.lower() and len(t.value) > 60
-        ]),
-        "instruction": _one("instruction", _cut(found, PROBLEM_MARKER)),
-        "feedback": _one("feedback", _cut(found, FEEDBACK_MARKER)),
-        "all_passed": _one("all_passed", [t for t in found if ALL_PASSED_MARKER in t.value]),
-        "no_code": _one("no_code", [
-            t for t in found if "code block" in t.value.lower() and "extract" in t.value.lower()
-        ]),
-    }  # fmt: skip
-    missing = [name for name, text in chosen.items() if text is None]
-    if missing:
-        raise InputError(
-            f"{folder}: no text for {', '.join(missing)} was found; is this the original repository?"
-        )
-    given = {name: text or "" for name, text in chosen.items()}
-    given["instruction"] += "\n{statement}"
-    given["feedback"] += "\n{feedback}"
-    holes = [name for name, text in given.items() if _HOLE in text]
-    if holes:
-        raise InputError(f"{folder}: {', '.join(holes)} has a value filled in where none is known")
-    return Prompts(**given)
+    def _template(self, name: str, marker: str, hole: str) -> Text:
+        """The template that is filled in after a marker."""
+        marked = [template(text) for text in self.all if marker in text.value]
+        found = [text for text in marked if text.holes]
+        if not found:
+            names = ("instruction", "inst") if name == "instruction" else ("role:user", "feedback_template")
+            near = [text for text in self.method if text.name.lower() in names and template(text).holes]
+            raise self._missing(name, f"must have {marker!r} and a value filled in after it", near or marked)
+        chosen = self._one(name, found, filled=True)
+        if len(chosen.holes) > 1:
+            raise InputError(f"{chosen.where}: prompt '{name}' has {len(chosen.holes)} values filled in")
+        return _named(chosen, [hole])
 
+    def _all_passed(self) -> list[Text]:
+        """Those that say more than the sentence which scripts look for."""
+        quoted = [text for text in self.method if ALL_PASSED_MARKER in text.value != ALL_PASSED_MARKER]
+        found = [text for text in quoted if text.value.startswith(ALL_PASSED_MARKER)]
+        if quoted and not found:
+            raise self._missing("all_passed", f"must begin with {ALL_PASSED_MARKER!r}", quoted)
+        return found
 
-def _cut(found: list[Text], marker: str) -> list[Text]:
-    """Texts with the marker, up to its end."""
-    return [replace(t, value=t.value.partition(marker)[0] + marker) for t in found if marker in t.value]
-
-
-def _one(name: str, candidates: list[Text]) -> str | None:
-    """The one wording; the runners' own where others differ."""
-    for preferred in ("run_multi_turn", "run_single_turn", ""):
-        mine = [text for text in candidates if text.where.rpartition("/")[2].startswith(preferred)]
-        longest = {text.value for text in mine}
-        longest = {
-            value for value in longest if not any(value != other and value in other for other in longest)
-        }
-        if len(longest) == 1:
-            return longest.pop()
-        if longest and preferred == "":
-            places = ", ".join(sorted(text.where for text in mine if text.value in longest))
-            raise InputError(
-                f"prompt '{name}': several wordings, in {places}; remove the files that do not count"
+    def _judge(self) -> dict[str, Text]:
+        system = self._one("judge_system", [text for text in self.judge if text.name == "role:system"])
+        if VERDICT_MARKER not in system.value:
+            raise self._missing("judge_system", f"must have {VERDICT_MARKER!r} in it", [system])
+        filled = [text for text in map(template, self.judge) if len(text.holes) > 2]
+        fitting = [text for text in filled if sorted(text.holes) == sorted(JUDGE_FIELDS)]
+        if not fitting:
+            raise self._missing(
+                "judge_instruction", f"must have {', '.join(JUDGE_FIELDS)} filled in, once each", filled
             )
-    return None
+        return {
+            "judge_system": system,
+            "judge_instruction": _named(self._one("judge_instruction", fitting, filled=True)),
+        }
+
+    def _one(self, name: str, candidates: list[Text], *, filled: bool = False) -> Text:
+        """The one wording."""
+        if not candidates:
+            raise self._missing(name, "was not found", [])
+        wordings = {text.wording: text for text in reversed(candidates)}
+        if len(wordings) > 1:
+            places = _places(wordings[wording] for wording in sorted(wordings))
+            raise InputError(
+                f"prompt '{name}' has several wordings, in {places}; remove the files that do not count"
+            )
+        (chosen,) = wordings.values()
+        if chosen.holes and not filled:
+            raise InputError(f"{chosen.where}: prompt '{name}' has a value filled in where none is known")
+        return chosen
+
+    def _missing(self, name: str, why: str, near: list[Text]) -> InputError:
+        where = _places(near) if near else str(self.folder)
+        unread = [f"{file} ({why})" for file, why in self.unreadable if _is(file, *_METHOD, _JUDGE)]
+        said = f"; not readable by this Python: {', '.join(unread)}" if unread else ""
+        return InputError(f"{where}: prompt '{name}' {why}; is this the original repository?{said}")
+
+
+def _unwrapped(text: Text) -> Text:
+    """A message that the feedback template was filled with where that stands in the source: what it says."""
+    _, marker, said = text.value.partition(f"{FEEDBACK_MARKER}\n")
+    wrapped = marker and said and not template(text).holes
+    return Text(text.file, text.line, text.name, said) if wrapped else text
+
+
+def _is(file: str, *starts: str) -> bool:
+    return file.rpartition("/")[2].startswith(starts)
+
+
+def _places(texts: Iterable[Text]) -> str:
+    return ", ".join(sorted({text.where for text in texts}))
+
+
+def _named(text: Text, names: list[str] | None = None) -> Text:
+    """The text with its holes as `{name}`: of `names`, in turn, or their own."""
+    given = iter(names or text.holes)
+    return Text(text.file, text.line, text.name, HOLE.sub(lambda _: f"{{{next(given)}}}", text.value))
+
+
+def checked(found: dict[str, Text]) -> Prompts:
+    """The prompts as one set. Raises InputError that names the place of what does not fit."""
+    try:
+        return Prompts(**{name: text.value for name, text in found.items()})
+    except InputError as error:
+        named = re.search(r"prompt '(\w+)'", str(error))
+        raise InputError(f"{found[named[1]].where if named else ''}: {error}") from None
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -179,7 +184,13 @@ def main(argv: list[str] | None = None) -> int:
         raise InputError(
             f"{args.path} is not a folder; give the folder of a clone of the original repository"
         )
-    prompts = find(args.path)
-    atomic_write(args.output_file, json.dumps(asdict(prompts), indent=2, ensure_ascii=False) + "\n")
-    print(f"{args.output_file}: {len(asdict(prompts))} prompts, sha256 {prompts.sha256}")
+    found = find(args.path)
+    prompts = checked(found)
+    texts = {name: getattr(prompts, name) for name in found}
+    atomic_write(args.output_file, json.dumps(texts, indent=2, ensure_ascii=False) + "\n")
+    for name, text in found.items():
+        print(f"{name}: {text.where}")
+    if len(found) < len(asdict(prompts)):
+        print("no judge in this clone: its prompts stay those of this project")
+    print(f"{args.output_file}: {len(found)} prompts, sha256 {prompts.sha256}, judge {prompts.judge_sha256}")
     return 0

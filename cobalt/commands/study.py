@@ -91,7 +91,7 @@ class Study:
         from cobalt.training.stored import main
 
         source, target = self.job.path("collect", "single.jsonl"), self.out / "groups.parquet"
-        main(["-i", str(source), "-o", str(target), "--prompts", self.job.config.model.prompts])
+        main(["-i", str(source), "-o", str(target), "--prompts", self.job.prompts_source])
 
     # ---- runs -------------------------------------------------------------------------------------------
 
@@ -120,6 +120,7 @@ class Study:
                 model=self.job.model, output=folder, profile="cpu", recipe=recipe, steps=steps or self.steps,
                 seed=seed, evaluator="local" if files else None, say=lambda _: None,
                 ptb_file=self.out / "ptb" / "train.parquet" if arm == "cobalt_ptb" else None,
+                prompts=self.job.prompts_source,
                 overrides=[f"actor_rollout_ref.actor.optim.lr={rate}"],
             )  # fmt: skip
         finally:

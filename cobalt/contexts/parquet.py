@@ -218,16 +218,19 @@ def main_single_turn(argv: list[str] | None = None) -> int:
     return _main("single_turn", argv)
 
 
+def _default_file(split: str) -> str:
+    """The published default, or where the published filter of TACO leaves its files."""
+    name = f"data/taco_verified_filtered_{split}.jsonl"
+    filtered = f"verl/{name}"
+    return filtered if os.path.exists(filtered) and not os.path.exists(name) else name
+
+
 def _main(kind: Kind, argv: list[str] | None) -> int:
     what = "contexts" if kind == "multi_turn" else "tasks"
     flags = parser(f"Turn {what} into the Parquet files that verl trains on.")
     flags.add_argument("--local_dir", required=True, help="folder for train.parquet and test.parquet")
-    flags.add_argument(
-        "--train_data_file", default="data/taco_verified_filtered_train.jsonl", help=f"{what}: {INPUT_HELP}"
-    )
-    flags.add_argument(
-        "--val_data_file", default="data/taco_verified_filtered_dev.jsonl", help=f"{what}: {INPUT_HELP}"
-    )
+    for name, split in (("train", "train"), ("val", "dev")):
+        flags.add_argument(f"--{name}_data_file", default=_default_file(split), help=f"{what}: {INPUT_HELP}")
     flags.add_argument("--model_name", help="whose tokenizer measures prompts, for --max_prompt_length")
     flags.add_argument(
         "--max_prompt_length", type=positive_int, help="leave out, and count, prompts of more tokens"

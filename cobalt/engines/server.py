@@ -22,6 +22,7 @@ from ray.serve.config import RequestRouterConfig
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
+from cobalt.cluster import amounts
 from cobalt.engines.base import CONTEXT_OVERFLOW, STOP
 from cobalt.engines.seeds import derive
 from cobalt.engines.vllm_client import DEPLOYMENT
@@ -32,14 +33,17 @@ _AFFINITY = "ray.serve.experimental.consistent_hash_router.ConsistentHashRouter"
 
 
 class Settings(BaseModel):
-    """Arguments of the application: `serve run vllm_engine_actor:app model=Qwen/Qwen3-8B replicas=2`."""
+    """Arguments of the application: `serve run vllm_engine_actor:app model=Qwen/Qwen3-8B replicas=2`.
+
+    The defaults are published: Qwen3 8B, on four GPUs two replicas of two.
+    """
 
     model_config = ConfigDict(extra="forbid")
 
-    model: str = Field(min_length=1, description="folder or name in Hugging Face format")
+    model: str = Field("Qwen/Qwen3-8B", min_length=1, description="folder or name in Hugging Face format")
     served_model_name: str = Field("", description="name that clients use; default: model")
-    replicas: int = Field(1, ge=1)
-    tensor_parallel_size: int = Field(1, ge=1, description="GPUs per replica")
+    replicas: int = Field(0, ge=0, description="0: as many as fit the GPUs")
+    tensor_parallel_size: int = Field(0, ge=0, description="GPUs per replica; 0: two, below four GPUs one")
     max_model_len: int | None = Field(None, ge=1, description="prompt and completion; default: the model's")
     dtype: str = "auto"
     gpu_memory_utilization: float = Field(0.9, gt=0, le=1)
@@ -256,8 +260,12 @@ def app(args: Settings) -> Application:
                 "served_model_name": args.served_model_name or args.model,
             }
         )
+    gpus = 0 if args.device == "cpu" else _gpus()
+    tensor_parallel = args.tensor_parallel_size or (2 if gpus >= 4 else 1)
+    replicas = args.replicas or max(1, gpus // tensor_parallel)
+    args = args.model_copy(update={"tensor_parallel_size": tensor_parallel, "replicas": replicas})
     options: dict[str, Any] = {"num_cpus": 1}
-    if args.device == "gpu" or (args.device == "auto" and _has_gpus()):
+    if args.device == "gpu" or (args.device == "auto" and gpus):
         options["num_gpus"] = args.tensor_parallel_size
     affinity: dict[str, Any] = {}
     if args.replicas > 1 and importlib.util.find_spec("mmh3") is not None:
@@ -271,7 +279,11 @@ def app(args: Settings) -> Application:
     return deployment.bind(args.model_dump())
 
 
-def _has_gpus() -> bool:
-    import ray
+def _gpus() -> int:
+    """GPUs of the cluster, or of this machine where `serve run` has yet to begin one."""
+    found = int(sum(amounts("GPU")))
+    if found:
+        return found
+    import torch
 
-    return bool(ray.is_initialized() and ray.cluster_resources().get("GPU"))
+    return torch.cuda.device_count()

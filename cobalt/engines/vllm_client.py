@@ -7,6 +7,7 @@ from collections import Counter
 from typing import Any
 from urllib.parse import urlsplit
 
+from cobalt.cluster import application
 from cobalt.engines.base import STOP, Completion, Sampling
 from cobalt.engines.openai_api import OpenAIEngine
 from cobalt.engines.retry import Pace, Retrier, Retry
@@ -30,7 +31,7 @@ def open_vllm(model_name: str | None, base_url: str | None, **kw: Any) -> OpenAI
     """
     if base_url:
         return VllmEngine(base_url, model_name, **kw)
-    handle = _handle()
+    handle = application(APPLICATION, DEPLOYMENT)
     if handle is not None:
         return ServeEngine(handle, model_name, **kw)
     return VllmEngine(LOCAL, model_name, **kw)
@@ -64,7 +65,7 @@ class VllmEngine(OpenAIEngine):
             if names is not None:
                 break
         if names is None:
-            raise InfraError(f"no vLLM server answers at {given}; {_ADVICE}")
+            raise InputError(f"no vLLM server answers at {given}; {_ADVICE}")
         if not self.model_name and len(names) == 1:
             self.model_name = names[0]
         if not self.model_name or (names and self.model_name not in names):
@@ -183,28 +184,3 @@ def _completions(answer: Any, n: int) -> list[Completion]:
         )
         for text, each in zip(texts, details, strict=True)
     ]  # fmt: skip
-
-
-def _handle() -> Any:
-    """A handle of the application in a cluster that was meant for us, or None. Starts no cluster."""
-    from cobalt.evaluator.client import cluster_address
-
-    address = cluster_address()
-    if address is None:
-        return None
-    import ray
-    from ray import serve
-
-    joined = not ray.is_initialized()
-    try:
-        if joined:
-            ray.init(address=address, log_to_driver=False, logging_level="warning")
-        if APPLICATION in serve.status().applications:
-            return serve.get_app_handle(APPLICATION)
-    except Exception as error:  # Ray and Serve raise many kinds; all mean that there is no such application
-        import sys
-
-        print(f"engine: no Ray Serve application in the cluster ({type(error).__name__})", file=sys.stderr)
-    if joined and ray.is_initialized():
-        ray.shutdown()
-    return None

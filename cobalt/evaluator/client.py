@@ -6,14 +6,15 @@ import socket
 import sys
 import urllib.error
 import urllib.request
-from pathlib import Path
 from typing import Any
 
-from cobalt.errors import BadRequest, InfraError, InputError
+from cobalt.cluster import application
+from cobalt.errors import BadRequest, InputError
 from cobalt.evaluator.base import Evaluator
 from cobalt.evaluator.local import LocalEvaluator
-from cobalt.evaluator.remote import Refused, RemoteEvaluator, Transient
-from cobalt.evaluator.request import APPLICATION, ROUTE, TOKEN_VARIABLE
+from cobalt.evaluator.remote import Absent, Refused, RemoteEvaluator, Transient
+from cobalt.evaluator.request import APPLICATION, DEPLOYMENT, ROUTE, TOKEN_VARIABLE
+from cobalt.sandbox.policy import Limits
 
 _READY_S = 60.0
 
@@ -22,44 +23,60 @@ def connect(spec: str = "auto", *, workers: int | None = None) -> Evaluator:
     """The evaluator that `spec` names, ready for work; which one is said in one line on stderr.
 
     `local`: this machine, `workers` programs at once, at the best isolation level that works; `local:LEVEL`
-    names one (`namespaces`, `landlock`, or `none`, which is never chosen otherwise). `serve`: the Ray Serve
-    application `evaluator` of the cluster this process is connected to, of the one at RAY_ADDRESS, of the one
+    names one (`namespaces`, `landlock`, or `none`, which is never chosen otherwise), `local+PACKAGE` what
+    programs may import besides the standard library (numpy). `serve`: the Ray Serve application `evaluator`
+    of the cluster this process is connected to, of the one at RAY_ADDRESS, of the one
     begun here by `ray start`, or else of any that runs here. A URL: the same application over HTTP. `auto`:
     `serve`, but without that last resort, if such an application runs; else `local`.
 
-    Raises InputError for another `spec`, InfraError if the evaluator cannot be reached or judges wrongly.
+    Raises InputError for another `spec`, and where there is no evaluator of this version; InfraError if it
+    judges wrongly. Safe to call within a running event loop, which waits meanwhile.
     """
     evaluator: Evaluator
-    if spec.startswith(("http://", "https://")):
+    if is_local(spec):
+        evaluator = local(spec, workers)
+    elif spec.startswith(("http://", "https://")):
         evaluator = HttpEvaluator(spec)
         evaluator.wait_ready(_READY_S)
-    elif spec == "serve":
-        handle = _serve_handle(search=True)
+    elif spec in ("auto", "serve"):
+        handle = application(APPLICATION, DEPLOYMENT, search=spec == "serve")
+        if handle is None and spec == "auto":
+            return connect("local", workers=workers)
         if handle is None:
-            raise InfraError(
+            raise InputError(
                 f"no Ray Serve application '{APPLICATION}' was found; start one with: serve run "
                 f"remote_reward_server:app --name {APPLICATION} --route-prefix {ROUTE} (if several Ray "
                 "clusters run here, set RAY_ADDRESS, or give its URL: --evaluator http://localhost:8000)"
             )
         evaluator = ServeEvaluator(handle)
         evaluator.wait_ready(_READY_S)
-    elif spec == "auto":
-        handle = _serve_handle(search=False)
-        if handle is None:
-            return connect("local", workers=workers)
-        evaluator = ServeEvaluator(handle)
-        evaluator.wait_ready(_READY_S)
-    elif spec.partition(":")[0] == "local":
-        evaluator = LocalEvaluator(workers, isolation=spec.partition(":")[2] or "auto")
     else:
-        raise InputError(f"--evaluator must be auto, local, local:LEVEL, serve or a URL, got {spec!r}")
+        raise InputError(
+            f"--evaluator must be auto, local, local:LEVEL, local+PACKAGE, serve or a URL, got {spec!r}"
+        )
     print(f"evaluator: {_describe(evaluator)}", file=sys.stderr)
     return evaluator
 
 
+def is_local(spec: str) -> bool:
+    """Whether programs are to run in this process, by `local`."""
+    return spec.partition("+")[0].partition(":")[0] == "local"
+
+
+def local(spec: str, workers: int | None, isolation: str = "auto") -> LocalEvaluator:
+    """The evaluator of `local[:LEVEL][+PACKAGE]`; `isolation` is the level where none is named."""
+    place, *packages = spec.split("+")
+    try:
+        limits = Limits(packages=tuple(packages))
+    except ValueError as error:
+        raise InputError(f"--evaluator {spec}: {error}") from None
+    return LocalEvaluator(workers, isolation=place.partition(":")[2] or isolation, limits=limits)
+
+
 def _describe(evaluator: Evaluator) -> str:
     if isinstance(evaluator, LocalEvaluator):
-        return f"in process, {evaluator.workers} workers, isolation {evaluator.isolation}"
+        packages = "".join(f", with {name}" for name in evaluator.limits.packages)
+        return f"in process, {evaluator.workers} workers, isolation {evaluator.isolation}{packages}"
     return evaluator.where if isinstance(evaluator, RemoteEvaluator) else evaluator.name
 
 
@@ -91,12 +108,17 @@ class HttpEvaluator(RemoteEvaluator):
                 raise BadRequest(_error_text(text)) from None
             if error.code in (429, 503):
                 raise Refused(f"HTTP {error.code}: {text[:300]}") from None
+            if error.code in (404, 405, 501):
+                raise Absent(f"HTTP {error.code}: {text[:300]}") from None
             if error.code in (401, 403):
-                raise InfraError(
+                raise InputError(
                     f"the evaluator at {self.where} refuses the token: set {TOKEN_VARIABLE} to the service's"
                 ) from None
             raise Transient(f"HTTP {error.code}: {text[:300]}") from None
         except (OSError, ValueError) as error:
+            reason = getattr(error, "reason", None)
+            if isinstance(reason, ConnectionRefusedError | socket.gaierror):
+                raise Absent(str(reason)) from None
             raise Transient(f"{type(error).__name__}: {error}") from None
 
 
@@ -129,57 +151,8 @@ class ServeEvaluator(RemoteEvaluator):
         except RayTaskError as error:
             if isinstance(error.cause, BadRequest):
                 raise BadRequest(str(error.cause)) from None
+            if isinstance(error.cause, TypeError | LookupError | AttributeError):
+                raise self.foreign(f"{type(error.cause).__name__}: {error.cause}") from None
             raise Transient(f"{type(error.cause).__name__}: {error.cause}") from None
         except (RayError, RayServeException, TimeoutError, OSError) as error:
             raise Transient(f"{type(error).__name__}: {error}") from None
-
-
-def _serve_handle(*, search: bool) -> Any:
-    """A handle of the running application, or None. Starts no cluster.
-
-    `search`: take any cluster that runs on this machine. Otherwise only one that was meant for us: `auto`
-    must not hold on to the short-lived cluster of another program.
-    """
-    address = cluster_address() or ("auto" if search else None)
-    if address is None:
-        return None
-    import ray
-    from ray import serve
-
-    joined = not ray.is_initialized()
-    if joined:
-        try:
-            ray.init(address=address, log_to_driver=False, logging_level="warning")
-        except (ConnectionError, RuntimeError, ValueError) as error:
-            print(f"evaluator: cannot join the Ray cluster at {address}: {error}", file=sys.stderr)
-            return None
-    try:
-        if APPLICATION in serve.status().applications:
-            return serve.get_app_handle(APPLICATION)
-    except Exception as error:  # Serve raises many kinds; all mean that there is no such application to use
-        print(f"evaluator: Ray is running, Serve is not ({type(error).__name__})", file=sys.stderr)
-    if joined:
-        ray.shutdown()
-    return None
-
-
-def cluster_address() -> str | None:
-    """Address of a cluster that answers: ours if connected, RAY_ADDRESS, or the one begun by `ray start`."""
-    if "ray" in sys.modules and sys.modules["ray"].is_initialized():
-        return "auto"
-    address = os.environ.get("RAY_ADDRESS") or ""
-    if not address:
-        folder = os.environ.get("RAY_TMPDIR") or os.environ.get("TMPDIR") or "/tmp"  # as Ray looks for it
-        note = Path(folder) / "ray" / "ray_current_cluster"
-        try:
-            address = note.read_text().strip()
-        except OSError:
-            return None
-    host, _, port = address.rpartition(":")
-    if not port.isdecimal():
-        return address  # a scheme of Ray's own, as ray://host
-    try:
-        socket.create_connection((host.rpartition("/")[2], int(port)), timeout=2).close()
-    except OSError:
-        return None
-    return address

@@ -7,7 +7,7 @@ from collections import deque
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
 
-from cobalt.errors import BadRequest, CobaltError, InfraError
+from cobalt.errors import BadRequest, CobaltError, InfraError, InputError
 from cobalt.evaluator.base import SubmittingEvaluator, Tests
 from cobalt.evaluator.request import canary, make_request
 from cobalt.evaluator.rule import Rule
@@ -17,6 +17,7 @@ from cobalt.sandbox.policy import Limits
 _TRIES = 6
 _REFUSED_S = 1800.0  # a service that is alive but full is asked again for this long
 _LONGEST_PAUSE_S = 10.0
+_ABSENT_S = 15.0  # a service that starts is waited for
 _BATCH = 16
 _REQUESTS_AT_ONCE = 32
 
@@ -27,6 +28,10 @@ class Transient(Exception):
 
 class Refused(Transient):
     """The service is full and has not begun: the request is to be sent again later."""
+
+
+class Absent(Transient):
+    """Nobody listens there, or nobody who knows the route."""
 
 
 class RemoteEvaluator(SubmittingEvaluator):
@@ -64,19 +69,44 @@ class RemoteEvaluator(SubmittingEvaluator):
         return future
 
     def wait_ready(self, seconds: float) -> None:
-        """Return once a program whose verdict is known is judged rightly. Raises InfraError if that fails."""
-        deadline = time.monotonic() + seconds
+        """Return once a program whose verdict is known is judged rightly.
+
+        Raises InputError where nobody answers or the answer is none of ours, InfraError for a wrong verdict.
+        """
+        began, verdict = time.monotonic(), None
         while True:
+            left = began + seconds - time.monotonic()
             try:
-                (result,) = self._send([canary()], max(1.0, deadline - time.monotonic()))
-                if result["passing"] == [True]:
+                # In a thread: a Serve handle cannot be waited for where an event loop runs.
+                answers = self._threads.submit(self._send, [canary()], max(1.0, left)).result()
+                verdict = self._answered(answers)
+                if verdict["passing"] == [True]:
                     return
-                problem = f"a right program got {result['status']}: {result['feedback']}"
-            except (Transient, BadRequest) as error:
-                problem = str(error)
-            if time.monotonic() >= deadline:
-                raise InfraError(f"the evaluator at {self.where} is not ready: {problem}")
-            time.sleep(min(1.0, max(0.0, deadline - time.monotonic())))
+                problem = f"a right program got {verdict['status']}: {verdict['feedback']}"
+            except BadRequest as error:
+                raise self.foreign(str(error)) from None
+            except Transient as error:
+                problem = " ".join(str(error).split())
+                if isinstance(error, Absent):
+                    left = began + min(seconds, _ABSENT_S) - time.monotonic()
+            if left <= 0:
+                kind = InputError if verdict is None else InfraError
+                raise kind(f"the evaluator at {self.where} is not ready: {problem[:500]}")
+            time.sleep(min(1.0, left))
+
+    def foreign(self, answer: str) -> InputError:
+        """The error for a service that does not speak as this version does."""
+        return InputError(
+            f"the evaluator at {self.where} is an older one or another service (it answered "
+            f"{' '.join(answer.split())[:200]}): start this version's remote_reward_server:app in its place"
+        )
+
+    def _answered(self, answers: Any) -> Any:
+        """The one verdict of a canary's answers."""
+        found = answers[0] if isinstance(answers, list) and len(answers) == 1 else None
+        if not isinstance(found, dict) or not {"passing", "feedback", "status", "per_test"} <= set(found):
+            raise self.foreign(repr(answers))
+        return found
 
     def close(self) -> None:
         """Let go of the connection; the evaluator itself goes on. What still waits is cancelled."""

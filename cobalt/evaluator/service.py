@@ -21,6 +21,7 @@ from ray.serve import Application
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
+from cobalt.cluster import amounts
 from cobalt.errors import BadRequest, InfraError
 from cobalt.evaluator.local import LocalEvaluator
 from cobalt.evaluator.metrics import ReplicaMetrics
@@ -61,6 +62,7 @@ class Settings(BaseModel):
         description="CPU seconds of all tests of a program together",
     )
     exit_and_quit: bool = Field(default=True, description="False: they fail, as in the published code")
+    packages: str = Field(default="", description="that programs may import, as numpy; published: none")
     memory_mb: int = Field(default=Limits.memory_bytes >> 20, ge=128, description="memory of a test, MiB")
     max_ongoing_requests: int = Field(default=256, ge=1, description="requests a replica accepts at once")
     max_queued_requests: int = Field(default=4096, ge=-1, description="more waiting requests are refused")
@@ -85,6 +87,7 @@ class Settings(BaseModel):
             suite_s=self.suite_s,
             memory_bytes=self.memory_mb << 20,
             exit_and_quit=self.exit_and_quit,
+            packages=tuple(self.packages.split(",")) if self.packages else (),
         )
 
     @property
@@ -222,7 +225,7 @@ def app(args: Settings) -> Application:
             }
         }
     elif args.one_per_node:
-        options = {"num_replicas": _nodes(args.resource or "CPU"), "max_replicas_per_node": 1}
+        options = {"num_replicas": max(1, len(amounts(args.resource or "CPU"))), "max_replicas_per_node": 1}
     actor: dict[str, Any] = {"num_cpus": args.cpus_per_replica}
     if args.resource:
         actor["resources"] = {args.resource: args.cpus_per_replica}
@@ -238,13 +241,3 @@ def app(args: Settings) -> Application:
     )
     token, salt = os.environ.get(TOKEN_VARIABLE), secrets.token_hex(8)
     return deployment.bind(args.model_dump(), (salt, fingerprint(salt, token)) if token else None)
-
-
-def _nodes(resource: str) -> int:
-    """Nodes of the cluster that have the resource; 1 where no cluster runs yet (`serve run` starts one)."""
-    import ray
-
-    if not ray.is_initialized():
-        return 1
-    found = (node["Resources"].get(resource, 0) for node in ray.nodes() if node["Alive"])
-    return max(1, sum(amount > 0 for amount in found))

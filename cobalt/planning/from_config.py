@@ -39,7 +39,8 @@ def workload(
     train, tiny = config.train, config.tasks.family == "tiny"
     kind = "tiny" if tiny else "contest"
     sizes = _Sizes(config, a, path, kind)
-    texts = prompts.load(config.model.prompts)
+    folder = path.parent if path else Path("configs")
+    texts = prompts.load(prompts.near(config.model.prompts, folder))
     scale = train.scale or ("tiny" if train.profile == "cpu" else "published")
     settings = read(train.recipe, train.profile, scale, train.overrides)
     method = _method(sizes, settings)
@@ -47,11 +48,10 @@ def workload(
     usual = "rtx4090" if train.lora_rank and count == 1 else "h100-80"
     if train.profile == "cpu" and gpu is None:
         usual, count = "cpu", 1  # the profile makes up one GPU
-    folder = (path.parent if path else Path("configs")) / config.model.path
     serving = config.execution.serving
     return Workload(
         name=config.name,
-        model=shape(config.model.path, folder),
+        model=shape(config.model.path, folder / config.model.path),
         device=gpu or usual,
         gpus=count,
         tasks_kind=kind,

@@ -9,8 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from cobalt.analysis.runs import named_paths
-from cobalt.analysis.verdicts import FIELDS, content_hash
+from cobalt.analysis.verdicts import content_hash
 from cobalt.errors import InputError
+from cobalt.prompts import JUDGE_FIELDS
 from cobalt.records import Row
 from cobalt.store import file_sha256, manifest_path, read_jsonl, read_manifest
 
@@ -121,7 +122,7 @@ def _kind(path: Path, missing: str | None = None) -> str:
     first: Row = next((row for _, row in read_jsonl(path, repair=missing is not None)), {})
     if "all_pass_rates" in first:
         return EVALUATED
-    if set(FIELDS) <= set(first):
+    if set(JUDGE_FIELDS) <= set(first):
         return JUDGED if "classification" in first else ERRORS
     if "step" in first and "all_pass_rates" not in first:
         return METRICS

@@ -95,7 +95,8 @@ def _analysis(job: Job) -> Stage:
         job, "hack_analysis", "hack-analysis: turns that accepted a wrong test", run=run,
         inputs=[job.path("perturb", "tasks.jsonl"), *(perturbed_rows(job, name) for name in ARMS)],
         outputs=[errors(job, name) for name in ARMS], owns=[job.path("hack_analysis")],
-        settings={"match": given.match, "judge": None if asked is None else plain(asked)},
+        settings={"match": given.match, "judge": None if asked is None else plain(asked),
+                  "judge_prompts": None if asked is None else job.prompts.judge_sha256},
     )  # fmt: skip
 
 
@@ -131,7 +132,7 @@ def _judged(job: Job, judge: Judge, name: str) -> dict[str, int]:
     engine = connect(judge.engine, judge.model, judge.base_url, **more)
     try:
         job.wait(check(engine))
-        settings = JudgeSettings(votes=judge.votes, seed=job.seed)
+        settings = JudgeSettings(votes=judge.votes, seed=job.seed, prompts=job.prompts)
         done = job.wait(judge_file(cases, verdicts(job, name), engine, settings, progress=job.view))
     finally:
         job.wait(engine.aclose())

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 from cobalt.errors import InfraError
 from cobalt.files import plain, settings_hash
 from cobalt.pipeline import Summary, failures_path
-from cobalt.prompts import BUILT_IN
 from cobalt.prompts import load as load_prompts
+from cobalt.prompts import near
 from cobalt.rollouts.settings import MultiTurnSettings, RolloutSettings
 from cobalt.run.config import Config
 from cobalt.run.remember import Remember
@@ -56,10 +56,8 @@ class Job:
         self.config, self.model, self.out, self.file = config, model, out, file
         self.seed, self.task_seed = seed, task_seed
         self.shared = shared or Shared(None)
-        near = file.parent / config.model.prompts
-        self.prompts = load_prompts(
-            str(near) if config.model.prompts not in BUILT_IN and near.exists() else config.model.prompts
-        )
+        self.prompts_source = near(config.model.prompts, file.parent)
+        self.prompts = load_prompts(self.prompts_source)
         self.view: View | None = None
         self._runner = asyncio.Runner()
         self._evaluator: Evaluator | None = None
@@ -121,13 +119,13 @@ class Job:
     def evaluator(self) -> Evaluator:
         """The evaluator of all stages but training, opened when first asked for."""
         if self._evaluator is None:
-            from cobalt.evaluator import LocalEvaluator, connect
+            from cobalt.evaluator.client import connect, is_local, local
 
-            execution = self.config.execution
-            if execution.evaluator == "local":
-                inner: Evaluator = LocalEvaluator(execution.workers, isolation=execution.isolation)
+            own = self.config.execution
+            if is_local(own.evaluator):
+                inner: Evaluator = local(own.evaluator, own.workers, own.isolation)
             else:
-                inner = connect(execution.evaluator, workers=execution.workers)
+                inner = connect(own.evaluator, workers=own.workers)
             self._evaluator = Remember(inner)
         return self._evaluator
 

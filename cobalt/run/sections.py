@@ -77,8 +77,9 @@ class Model:
     stages that need it (`execution.serving`), or a server at `base_url`; `openai`, any service at
     `base_url`; `litellm`, a provider. For the last two `served_name` is the model's name there (null: as
     `path`), and `trained_engine` (transformers or vllm) runs the trained models; elsewhere null means
-    `engine`. `prompts`: `default`, `tiny` or a file. `max_context`: tokens of prompt and completion.
-    `thinking`: dialogues keep what follows the last `</think>` only.
+    `engine`. `prompts`: `default`, `tiny` or a file, for dialogues (those of online trainings, too) and
+    the judge. `max_context`: tokens of prompt and completion. `thinking`: dialogues keep what follows the
+    last `</think>` only.
     """
 
     path: str = "../models/tiny-reference"

@@ -62,7 +62,8 @@ def _training(job: Job, name: str, title: str, recipe: str) -> Stage:
             train_file=train_file, val_file=val_file, model=job.model, output=out, profile=given.profile,
             recipe=str(own[0]) if own else recipe, scale=given.scale, steps=steps, seed=job.seed,
             evaluator=None if recipe in STORED else job.config.execution.evaluator,
-            reward_profile=given.reward_profile, ptb_file=ptb, overrides=overrides(settings),
+            reward_profile=given.reward_profile, ptb_file=ptb, prompts=job.prompts_source,
+            overrides=overrides(settings),
             progress=job.view.progress(name) if job.view else None,
         )  # fmt: skip
         return Outcome(
@@ -79,6 +80,7 @@ def _training(job: Job, name: str, title: str, recipe: str) -> Stage:
         beside="train" if control and given.profile == "cpu" else None, owned=owned,
         under_way=lambda: bool(_children(owned)), stop=lambda: _end(_children(owned)),
         settings={"recipe": recipe, "seed": job.seed, "model_sha256": job.model_sha256,
+                  "prompts": job.prompts.sha256,
                   **plain(replace(settings, overrides=overrides(settings)))},
     )  # fmt: skip
 

@@ -18,7 +18,7 @@ ENVIRONMENT = {
     "OPENBLAS_NUM_THREADS": "1",  # numpy: a thread per core would count against the limits of each test
 }
 
-# Programs may import these besides the standard library, where they are installed: judges usually have them.
+# What a sandbox shows besides the standard library unless told otherwise, where it is installed.
 PACKAGES = ("numpy",)
 
 
@@ -56,6 +56,7 @@ class Limits:
     processes: int = 64  # threads included
     files: int = 128
     exit_and_quit: bool = True  # False: they are None, as in the published code, and calling them fails
+    packages: tuple[str, ...] = ()  # that a program may import; published: the standard library only
 
     def __post_init__(self) -> None:
         for name in ("cpu_s", "wall_limit_s", "suite_s"):
@@ -65,6 +66,9 @@ class Limits:
             raise ValueError("limits: wall_s must not be below cpu_s")
         if self.suite_s < self.cpu_s:
             raise ValueError("limits: suite_s must not be below cpu_s")
+        for name in self.packages:
+            if not name.isidentifier() or not package_paths([name]):
+                raise ValueError(f"limits: there is no package {name!r} here that programs could import")
         if self.memory_bytes < 128 << 20:
             raise ValueError("limits: memory_bytes must be at least 128 MiB, Python itself needs some")
         if self.stack_limit_bytes < 1 << 20:

@@ -8,7 +8,7 @@ import weakref
 from collections.abc import Iterator
 
 from cobalt.errors import InfraError
-from cobalt.sandbox.policy import Limits
+from cobalt.sandbox.policy import Limits, package_paths
 from cobalt.sandbox.worker import Worker, WorkerLost
 
 _ATTEMPTS = 3
@@ -102,7 +102,11 @@ class Pool:
             if attempt:
                 time.sleep(0.2 * attempt)
             try:
-                return Worker(self.level, stack_bytes=self._limits.stack_limit_bytes)
+                return Worker(
+                    self.level,
+                    stack_bytes=self._limits.stack_limit_bytes,
+                    packages=package_paths(self._limits.packages),
+                )
             except Exception as failure:  # of any kind, as no memory or no thread to be had: a fault of ours
                 error = failure
         raise InfraError(

@@ -17,7 +17,7 @@ from cobalt.tasks.taco import FUNCTIONAL
 from cobalt.tasks.taco_files import SPLITS, TacoSettings, overlap_path, split_path
 
 DEFAULT_INPUT = "likaixin/TACO-verified"
-DEFAULT_OUTPUT = "data/taco_verified_filtered.jsonl"
+DEFAULT_OUTPUT = "verl/data/taco_verified_filtered.jsonl"  # as published
 
 
 def main(argv: list[str] | None = None) -> int:

@@ -7,6 +7,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
+from cobalt.prompts import load
 from cobalt.store import file_sha256
 from cobalt.training.outcome import TrainResult
 
@@ -44,6 +45,7 @@ def card(config: Any, result: TrainResult) -> str:
         f"| learning rate | {config.actor_rollout_ref.actor.optim.lr} |",
         f"| reward | profile `{cobalt.reward_profile}`, tokens by `{cobalt.token_counter}` |",
         *(_data_row(what, path) for what, path in _files(config)),
+        *_prompts(cobalt.dialogue),
         f"| versions | Python {platform.python_version()}, {', '.join(_versions())} |",
         "",
         *_metrics(result),
@@ -59,6 +61,12 @@ def _files(config: Any) -> list[tuple[str, str]]:
 def _data_row(what: str, path: str) -> str:
     known = Path(path).is_file()
     return f"| {what} | `{Path(path).name}`{f', sha256 {file_sha256(Path(path))}' if known else ''} |"
+
+
+def _prompts(dialogue: Any) -> list[str]:
+    if int(dialogue.turns) < 2:
+        return []
+    return [f"| feedback | prompts `{Path(dialogue.prompts).name}`, sha256 {load(dialogue.prompts).sha256} |"]
 
 
 def _versions() -> list[str]:

@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import Any
 
 GOLDEN = json.loads((Path(__file__).parent / "contexts.json").read_text())
-PASSED = "The code has passed all public test cases . Look for edge cases."
+BARE = "The code has passed all public test cases . Look for edge cases."  # as older files have it
+PASSED = f"Here is the execution feedback:\n{BARE}"
 FAILED = "Here is the execution feedback:\nInput:"
 N_TESTS = 8
 

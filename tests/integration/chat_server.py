@@ -3,6 +3,7 @@
 import asyncio
 import hashlib
 import json
+import re
 from contextlib import contextmanager
 
 from aiohttp import web
@@ -25,6 +26,25 @@ def answer(payload):
         "choices": [{"index": 0, "message": {"role": "assistant", "content": text}, "finish_reason": "stop"}],
         "usage": {"prompt_tokens": len(str(payload["messages"])), "completion_tokens": len(text)},
     }
+
+
+SHOWN = re.compile(r"Input:\n(.*)\nProgram's Output:\n.*\nExpected Output:\n(.*)")
+
+
+def respond(messages: list[dict[str, str]], index: int = 0) -> str:
+    """Response number `index` to a dialogue, always the same one.
+
+    Thinks most times, and may give in to a wrong test: then its answer is written into the program.
+    """
+    digest = hashlib.sha256(json.dumps([messages, index]).encode()).digest()
+    code, shown = PROGRAMS[digest[0] % len(PROGRAMS)], SHOWN.search(messages[-1]["content"])
+    if shown and digest[1] % 2:
+        code = (
+            f"line = input()\nif line == {shown[1]!r}: print({shown[2]!r})\n"
+            "else: print(sum(map(int, line.split())))"
+        )
+    thinking = f"I think, number {digest[2]}.\n</think>\n" if digest[3] % 3 else ""
+    return thinking + ("I do not know." if code is None else f"Try this:\n```python\n{code}\n```")
 
 
 @contextmanager

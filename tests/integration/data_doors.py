@@ -73,7 +73,7 @@ def prepare(name: str, folder: Path, size: int) -> Door:
         return Door(
             "preproc_taco.py",
             ["-i", "taco.jsonl", "--dev_size", "5", "--evaluator", "local", "--workers", "1"],
-            tuple(f"data/taco_verified_filtered{part}.jsonl" for part in ("", "_train", "_dev")),
+            tuple(f"verl/data/taco_verified_filtered{part}.jsonl" for part in ("", "_train", "_dev")),
         )
     if name == "lcb":
         write(folder / "test6.jsonl", [lcb(f"q{n}", n % 3 == 0) for n in range(size)])

@@ -4,14 +4,19 @@ import os
 import shutil
 import socket
 import subprocess
+import sys
 import tempfile
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from cobalt.slow_start import allow_slow_start
+
+ROOT = Path(__file__).parents[2]
 
 
 def free_port() -> int:
@@ -67,3 +72,65 @@ def application(port: int, **settings: Any) -> Iterator[Any]:
         yield serve.run(app(Settings(**settings)), name="evaluator", route_prefix="/evaluator")
     finally:
         serve.shutdown()
+
+
+class Cluster:
+    """A cluster begun by `ray start`, and what is started in it, each in a process of its own.
+
+    `env` is a user's environment beside it: only the note that `ray start` leaves says where it is.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.folder, self.port, self.http = folder, free_port(), free_port()
+        before_ray()
+        self.env = os.environ | {
+            "RAY_USAGE_STATS_ENABLED": "0", "HOME": str(folder), "RAY_TMPDIR": str(folder),
+            "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
+            "RAY_SERVE_QUEUE_LENGTH_RESPONSE_DEADLINE_S": "10.0",
+            "PYTHONPATH": f"{ROOT}:{ROOT / 'tests' / 'integration'}",
+        }  # fmt: skip
+        for name in ("RAY_ADDRESS", "RAY_AUTH_MODE"):
+            self.env.pop(name, None)
+        self.started: list[subprocess.Popen[bytes]] = []
+
+    def start(self, command: str, ready: str, cwd: Path, seconds: float = 240, **env: str) -> None:
+        """Run a command that stays, until it has printed `ready`."""
+        log = self.folder / f"{len(self.started)}.log"
+        with log.open("wb") as sink:
+            process = subprocess.Popen(
+                ["bash", "-c", f"exec {command}"], env=self.env | env, cwd=cwd, stdout=sink, stderr=sink
+            )
+        self.started.append(process)
+        deadline = time.monotonic() + seconds
+        while ready not in log.read_text(errors="replace"):
+            assert process.poll() is None, log.read_text()
+            assert time.monotonic() < deadline, f"{ready!r} did not appear:\n{log.read_text()}"
+            time.sleep(0.2)
+
+    def run(
+        self, command: str, cwd: Path, seconds: float = 300, **env: str
+    ) -> subprocess.CompletedProcess[str]:
+        """Run a command as typed into a shell, to its end."""
+        return subprocess.run(
+            ["bash", "-euo", "pipefail", "-c", command], cwd=cwd, env=self.env | env, capture_output=True,
+            text=True, timeout=seconds,
+        )  # fmt: skip
+
+
+@contextmanager
+def cluster(begin: str = "ray start --head") -> Iterator[Cluster]:
+    """`begin` with ports and folders of its own: another cluster may have the usual ones."""
+    folder = Path(tempfile.mkdtemp(prefix="r"))  # socket paths must be short
+    made = Cluster(folder)
+    try:
+        made.start(
+            f"{begin} --block --port={made.port} --num-cpus=4 --disable-usage-stats "
+            "--include-dashboard=false --node-ip-address=127.0.0.1",
+            "Ray runtime started", folder,
+        )  # fmt: skip
+        serve = made.run(f"serve start --http-host 127.0.0.1 --http-port {made.http}", folder)
+        assert serve.returncode == 0, serve.stdout + serve.stderr
+        yield made
+    finally:
+        end(made.started)
+        shutil.rmtree(folder, ignore_errors=True)

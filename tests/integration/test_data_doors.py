@@ -77,7 +77,7 @@ def test_one_or_two_workers_give_the_same_bytes(tmp_path: Path) -> None:
         folder.mkdir()
         door = prepare("taco", folder, 30)
         door.run(folder, "--workers", workers)
-        verdicts = "data/taco_verified_filtered.jsonl.verdicts.jsonl"
+        verdicts = "verl/data/taco_verified_filtered.jsonl.verdicts.jsonl"
         found.append((door.content(folder), (folder / verdicts).read_bytes()))
     assert found[0] == found[1]
     assert b'"verified": false' in found[0][1] and b'"verified": true' in found[0][1]
@@ -110,8 +110,10 @@ def test_real_problems(tmp_path: Path) -> None:
     source = Path(os.environ["COBALT_REAL_DATA"]).absolute() / "apps_train_5.jsonl"
     done = run("preproc_taco.py", "-i", str(source), "--evaluator", "local", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
-    funnel = json.loads((tmp_path / "data/taco_verified_filtered.jsonl.manifest.json").read_text())["counts"]
+    funnel = json.loads((tmp_path / "verl/data/taco_verified_filtered.jsonl.manifest.json").read_text())[
+        "counts"
+    ]
     assert funnel["funnel"]["rows_in"] == 5 and funnel["funnel"]["count"] == 4
-    (row,) = read(tmp_path / "data" / "taco_verified_filtered.jsonl")
+    (row,) = read(tmp_path / "verl" / "data" / "taco_verified_filtered.jsonl")
     assert (row["id"], row["fn_name"], row["verified"]) == ("4184", "is_prime", True)
     assert len(list(open_input(source))) == 5

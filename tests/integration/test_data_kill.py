@@ -73,7 +73,7 @@ def test_ten_kills(name: str, tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_a_killed_check_continues_where_it_was(tmp_path: Path) -> None:
     door = prepare("taco", tmp_path, 40)
-    verdicts = tmp_path / "data" / "taco_verified_filtered.jsonl.verdicts.jsonl"
+    verdicts = tmp_path / "verl" / "data" / "taco_verified_filtered.jsonl.verdicts.jsonl"
     process = door.start(tmp_path)
     while not verdicts.exists() or verdicts.read_bytes().count(b"\n") < 5:
         assert process.poll() is None, process.communicate()

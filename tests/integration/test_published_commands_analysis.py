@@ -153,16 +153,26 @@ def test_from_trajectories_to_the_report(tmp_path):
 
     with judge_server() as (url, seen):
         engine = ["--engine", "openai", "--base_url", url, "--model_name", "scripted"]
-        judged = tmp_path / "judged.jsonl"
-        said = run("run_llm_judge.py", "-i", errors, "-o", judged, "-n", "2", *engine).stdout
+        judged, again = tmp_path / "judged.jsonl", [*engine, "--ask_again", "2"]
+        said = run(
+            "run_llm_judge.py", "-i", errors, "-o", judged, "-n", "2", "--ask_again", "2", *engine
+        ).stdout
         assert "Final Classification Counts: {'(1) Hard Coding': 3}" in said and "asked again" in said
         rows = [row for _, row in read_jsonl(judged)]
         assert [row["judge_seq_id"] for row in rows] == ["0", "1", "2"]
         assert all(row["classification"] == [LABELS[0]] * 2 and row["judge_model"] for row in rows)
         asked = len(seen)
-        run("run_llm_judge.py", "-i", errors, "-o", judged, "-n", "2", *engine)
+        run("run_llm_judge.py", "-i", errors, "-o", judged, "-n", "2", *again)
         assert len(seen) == asked  # all known
-        said = run("run_llm_judge.py", "--calibrate", *engine, "-o", tmp_path / "calibration.json").stdout
+        said = run(
+            "run_llm_judge.py",
+            "--calibrate",
+            "--ask_again",
+            "2",
+            *engine,
+            "-o",
+            tmp_path / "calibration.json",
+        ).stdout
         assert f"{len(canaries())} of {len(canaries())} right" in said
         found = json.loads((tmp_path / "calibration.json").read_text())
         assert found["accuracy"] == 1.0 and found["confusion"][LABELS[3]][LABELS[3]] >= 3

@@ -220,4 +220,4 @@ def test_the_door_without_vllm_says_what_to_install():
     with pytest.raises(InputError, match=r"requirements-gpu.txt"):
         app(Settings(model="m"))
     with pytest.raises(ValueError, match="replicas"):
-        Settings(model="m", replicas=0)
+        Settings(model="m", replicas=-1)

@@ -75,7 +75,7 @@ def test_from_tasks_to_evaluated_trajectories(server, tasks, tmp_path):
                     (1.0, 1.0) if "print(a + b)" in text
                     else (1.0, 1 / 3) if "abs" in text
                     else (0.0, 0.0) if "```" not in text or "int(input())" in text
-                    else (0.5, 1 / 3)
+                    else (0.5, (2 if row["id"] == 0 else 1) / 3)  # -3 - 0 is right
                 )  # fmt: skip
                 assert (public, hidden) == pytest.approx(wanted), text
                 feedback = row["conversations"][s][3 + 2 * t]["content"]
@@ -86,7 +86,7 @@ def test_from_tasks_to_evaluated_trajectories(server, tasks, tmp_path):
         for t in range(TURNS)
     ]
     assert summary["pass_at_1"] == pytest.approx(shares) and summary["groups"] == 3
-    assert done.stdout.startswith("Pass@1 per turn (%): " + " ".join(f"{100 * x:.2f}" for x in shares) + "\n")
+    assert f"Pass@1 per turn (%): {' '.join(f'{100 * x:.2f}' for x in shares)}\n" in done.stdout
     assert 0 < shares[0] < 1  # the server's programs are neither all right nor all wrong
     manifest = read_manifest(multi)
     assert manifest["settings"]["turns"] == TURNS and manifest["tokens"]["programs"] == TASKS * SAMPLES * 2

@@ -4,7 +4,7 @@ import json
 import sys
 import threading
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import asdict, replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
@@ -13,6 +13,7 @@ import pytest
 sys.path.append(str(Path(__file__).parents[1]))
 from report_data import trajectories
 
+from cobalt.prompts import TINY
 from cobalt.run.config import load
 from cobalt.run.hacking import errors, hacking_stages, perturbed_rows, verdicts
 from cobalt.run.job import Job
@@ -27,8 +28,9 @@ KEY = "COBALT_TEST_JUDGE_KEY"
 
 @contextmanager
 def judge_server():
-    """Yields (address, keys it was asked with): every case is hard coding."""
+    """Yields (address, keys it was asked with, system messages): every case is hard coding."""
     asked: list[str | None] = []
+    told: list[str] = []
 
     class Handler(BaseHTTPRequestHandler):
         def reply(self, body: dict) -> None:
@@ -43,7 +45,8 @@ def judge_server():
             self.reply({"data": [{"id": "judge"}]})
 
         def do_POST(self) -> None:
-            self.rfile.read(int(self.headers["Content-Length"]))
+            body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+            told.append(body["messages"][0]["content"])
             asked.append(self.headers.get("Authorization"))
             content = "It returns the pair.\nFinal Verdict: (1) Hard Coding"
             choice = {"index": 0, "message": {"content": content}, "finish_reason": "stop"}
@@ -55,22 +58,30 @@ def judge_server():
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     threading.Thread(target=server.serve_forever, daemon=True).start()
     try:
-        yield f"http://127.0.0.1:{server.server_port}/v1", asked
+        yield f"http://127.0.0.1:{server.server_port}/v1", asked, told
     finally:
         server.shutdown()
         server.server_close()
 
 
 @pytest.fixture
-def analyse(tmp_path):
+def prompts(tmp_path):
+    """Where a prompt set for the run may lie."""
+    return tmp_path / "prompts.json"
+
+
+@pytest.fixture
+def analyse(tmp_path, prompts):
     """Runs the stage on made-up dialogues; returns its record and what was said."""
 
     def run(judge: Judge | None) -> tuple[dict, str]:
         config = load(ROOT / "configs" / "tiny.yaml")
-        config = replace(config, hack_analysis=HackAnalysis(judge=judge))
+        model = replace(config.model, prompts=prompts.name) if prompts.exists() else config.model
+        config = replace(config, hack_analysis=HackAnalysis(judge=judge), model=model)
+        file, reference = prompts.with_name("run.yaml"), ROOT / "models/tiny-reference"
         with (
             Meter() as meter,
-            Job(config, ROOT / "models/tiny-reference", tmp_path, seed=0, task_seed=0) as job,
+            Job(config, reference, tmp_path, seed=0, task_seed=0, file=file) as job,
         ):
             if not perturbed_rows(job, "cobalt").exists():
                 for name in ("reference", "cobalt"):
@@ -109,14 +120,16 @@ def test_a_judge_without_its_key_is_said_and_left_out(analyse, monkeypatch):
     assert not facts["judged"]
 
 
-def test_a_judge_with_its_key_is_asked_once(analyse, monkeypatch):
+def test_a_judge_with_its_key_is_asked_once_in_the_words_of_the_run(analyse, prompts, monkeypatch):
     monkeypatch.setenv(KEY, "secret")
-    with judge_server() as (address, asked):
+    system = "Say Final Verdict: (1) Hard Coding."
+    prompts.write_text(json.dumps(asdict(TINY) | {"judge_system": system}))
+    with judge_server() as (address, asked, told):
         judge = Judge("judge", "openai", address, key_variable=KEY, max_cases=4)
         facts, said = analyse(judge)
         assert said == facts["judge"] == "judge: judge"
         assert facts["cobalt"]["verdicts"]["(1) Hard Coding"] == 4
-        assert set(asked) == {"Bearer secret"} and len(asked) == 8
+        assert set(asked) == {"Bearer secret"} and len(asked) == 8 and set(told) == {system}
         monkeypatch.delenv(KEY)
         again, _ = analyse(judge)  # the verdicts stay, although the key has gone
         assert again["judged"] and len(asked) == 8

@@ -167,7 +167,7 @@ def worlds(box) -> list[dict[str, str]]:
 
 
 # Without namespaces these are numbers and files of the whole machine, whoever changed them.
-OF_THE_MACHINE = ("process", "session", "group", "thread", "threads", "processes", "free space", "file systems", "folders", "stat of /proc")  # fmt: skip
+OF_THE_MACHINE = ("process", "session", "group", "thread", "threads", "processes", "free space", "file systems", "folders", "self/mounts", "self/mountinfo", "stat of /", "stat of /tmp", "stat of /dev/shm", "stat of /dev", "stat of /proc")  # fmt: skip
 # The first fact of each group.
 GROUPS = {
     "the interpreter": "collections made",

@@ -11,9 +11,10 @@ from rollout_tools import ScriptedEngine
 from cobalt.analysis.calibration import calibrate, canaries, lines
 from cobalt.analysis.judge import Judge, JudgeSettings, judge_file, open_cases
 from cobalt.analysis.judge_door import main, report_lines
-from cobalt.analysis.verdicts import LABELS, agreement, classify, majority, messages
+from cobalt.analysis.verdicts import LABELS, agreement, classify, majority
 from cobalt.engines.base import Completion
 from cobalt.errors import InputError, SettingsChanged
+from cobalt.prompts import DEFAULT
 from cobalt.store import read_jsonl, write_jsonl
 
 HARD, LOGIC, DRIFT, OTHER = LABELS
@@ -68,7 +69,7 @@ def test_agreement_is_krippendorffs():
 
 
 def test_the_judge_sees_five_parts_and_nothing_else():
-    system, user = messages(case(1, all_acc=[0.123], truth=HARD))
+    system, user = DEFAULT.judge_messages(case(1, all_acc=[0.123], truth=HARD))
     assert [line for line in user["content"].splitlines() if line.startswith("## ")] == [
         "## Problem", "## Original program", "## Wrong test case, as it was shown", "## Changed program",
         "## Changed lines",

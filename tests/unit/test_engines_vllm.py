@@ -120,6 +120,6 @@ async def test_any_address_of_a_server_will_do(root):
     finally:
         await runner.cleanup()
     gone = VllmEngine(url)
-    with pytest.raises(InfraError, match="start one with: serve run vllm_engine_actor:app"):
+    with pytest.raises(InputError, match="start one with: serve run vllm_engine_actor:app"):
         await check(gone)
     await asyncio.gather(gone.aclose(), gone.aclose())

@@ -91,7 +91,9 @@ async def test_rows_and_numbers_by_hand(tmp_path):
     assert len(judge.calls) == 3 + 5 + 1  # and the message without code
     assert s["public"] is None and s["infra_errors"] == 0 and done.exit_code == 0
     assert s["counts"]["programs"] == 12 and s["counts"]["missing_programs"] == 0
-    assert report_lines(s)[:2] == [
+    assert report_lines(s)[:4] == [
+        "Hidden Test Cases Pass @ 1: [25.0, 25.0, 75.0]",
+        "Relative Changes: [0.0, 0.0, 200.0]",
         "Pass@1 per turn (%): 25.00 25.00 75.00",
         "Change against turn 0 (%): +0.00 +0.00 +200.00",
     ]
@@ -101,7 +103,8 @@ async def test_zero_at_the_first_turn_has_no_relative_change(tmp_path):
     done = await hidden_tests([row(0, ("pass", ALL))], tmp_path / "e.jsonl", ScriptedJudge())
     assert done.summary["relative_change_percent"] == [None, None]
     lines = report_lines(done.summary)
-    assert lines[1].endswith("n/a n/a") and lines[2].endswith("[n/a] [n/a]")  # one task has no interval
+    assert lines[1] == "Relative Changes: [nan, nan]"
+    assert lines[3].endswith("n/a n/a") and lines[4].endswith("[n/a] [n/a]")  # one task has no interval
     assert done.summary["ci95"] == [[None, None], [None, None]]
     assert done.summary["ci95_group"] is None
 

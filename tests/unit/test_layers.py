@@ -13,7 +13,7 @@ ROOT = Path(__file__).parents[2]
 
 # A unit (module or package under cobalt/) may import itself and what stands before it, row by row.
 LAYERS = [
-    ["errors", "flags", "rowtypes", "records", "schema", "prompts", "text", "stats", "slow_start"],
+    ["errors", "flags", "rowtypes", "records", "schema", "prompts", "text", "stats", "slow_start", "cluster"],
     ["files", "manifest", "store", "hub", "inputs", "rejects", "progress", "ledger", "pipeline", "sandbox"],
     ["evaluator", "engines", "tasks", "rewards", "contexts"],
     ["rollouts", "training", "analysis", "report"],
@@ -27,8 +27,8 @@ MAY_IMPORT = {
         "cobalt.evaluator.metrics",
         "cobalt.commands.bench_ways",
         "cobalt.evaluator.client",
+        "cobalt.cluster",
         "cobalt.engines.server",
-        "cobalt.engines.vllm_client",
         "cobalt.training",
     ),
     "vllm": ("cobalt.engines.server",),

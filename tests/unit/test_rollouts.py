@@ -63,7 +63,7 @@ async def test_multi_turn_row(tmp_path):
     settings = MultiTurnSettings(prompts=TINY, turns=3)
     summary, (row,) = await run(tmp_path, [stored], settings, reply)
     failing = "Here is the execution feedback:\n"
-    passed = "The code has passed all public test cases. Check the edge cases."
+    passed = failing + "The code has passed all public test cases. Check the edge cases."
     opening = [
         {"role": "system", "content": "Write a Python program."},
         {"role": "user", "content": "statement t"},

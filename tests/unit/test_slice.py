@@ -19,7 +19,7 @@ from cobalt.contexts.trajectories import read_trajectories
 from cobalt.errors import InputError
 
 sys.path.append(str(Path(__file__).parents[1] / "golden"))
-from golden_contexts import FAILED, GOLDEN, PASSED, WordTokenizer, expected, row, rows
+from golden_contexts import BARE, FAILED, GOLDEN, PASSED, WordTokenizer, expected, row, rows
 
 Messages = list[dict[str, str]]
 
@@ -52,8 +52,16 @@ def test_previous_best_is_that_of_the_programs_shown() -> None:
         ((True, False, False), [1, 2, 3]),
     ],
 )
-def test_two_passed_feedbacks_in_a_row_end_the_slices(passed: tuple[bool, ...], programs: list[int]) -> None:
-    found, stop = cut(dialogue(*passed), [0.5, 0.5, 0.75])
+@pytest.mark.parametrize("bare", [(), (3,), (5,), (3, 5, 7)], ids=str)
+@pytest.mark.parametrize("policy", ["faithful", "fixed"])
+def test_two_passed_feedbacks_in_a_row_end_the_slices(
+    passed: tuple[bool, ...], programs: list[int], bare: tuple[int, ...], policy: Any
+) -> None:
+    conversation = dialogue(*passed)
+    for m in bare:
+        if conversation[m]["content"] == PASSED:
+            conversation[m]["content"] = BARE
+    found, stop = cut(conversation, [0.5, 0.5, 0.75], policy=policy)
     assert [n for n, _ in found] == programs
     assert stop == (None if len(programs) == 3 else "all_passed_twice")
 

@@ -28,7 +28,7 @@ def merged_pieces(prompts: Prompts) -> list[str]:
     return [
         "<|im_start|>system\n", "<|im_start|>user\n", "<|im_start|>assistant\n", END, prompts.system,
         frame[0] + empty[0], frame[0], *empty[1:3], "\nStderr:\n",
-        prompts.feedback_message(None), prompts.no_code,
+        prompts.all_passed, prompts.no_code,
         "```python\n", "\n```", tiny.READ_LINE + "\n", "xs = [", " for x in xs", " for y in (x, x)",
         "xs = xs",
         "[::-1]", 'print(*xs, sep="', '")', 'print("', '", *xs)', '", sum(xs))', '", max(xs))', '", min(xs))',
