@@ -2,7 +2,7 @@
 # Ablation: programs in a collected trajectory: three (published) or two.
 #
 # Configuration: configs/qwen3-8b.yaml
-# Expected:      1,690 GPU hours (h100-80), 570 GB of disk
+# Expected:      1,720 GPU hours (h100-80), 570 GB of disk
 # Published:     not given in the abstract
 . "$(dirname "${BASH_SOURCE[0]}")/common.inc.sh"
 for model in ${MODELS:-qwen3-8b}; do

@@ -3,7 +3,7 @@
 # Cobalt trained on perturbed contexts too (Cobalt-PTB).
 #
 # Configuration: configs/qwen3-8b.yaml
-# Expected:      1,740 GPU hours (h100-80), 600 GB of disk
+# Expected:      1,770 GPU hours (h100-80), 600 GB of disk
 # Published:     not given in the abstract
 . "$(dirname "${BASH_SOURCE[0]}")/common.inc.sh"
 for model in ${MODELS:-qwen3-8b}; do
