@@ -56,6 +56,8 @@ def test_every_script_names_configuration_cost_and_published_figure(name):
     assert all((ROOT / config).is_file() for config in used)
     if name == "main_livecodebench":
         assert "+9.0" in said["Published"] and "+6.2" in said["Published"]
+    elif name == "offline_rl":
+        assert "small models and hard problems" in said["Published"]
     elif name != "all":
         assert said["Published"] == "not given in the abstract"
 
@@ -169,10 +171,12 @@ def test_all_scripts_and_one_page_with_every_table(tmp_path):
     for name in RESULTS - {"main_livecodebench"}:
         assert f"report_{name}" in page, name
     for arm in ("reference", "cobalt", "single_turn_grpo", "mt_grpo", "verpo", "cobalt_ptb", "no_partial",
-                "random", "two_turns", "offline_rl"):  # fmt: skip
+                "random", "two_turns", "rloo", "grpo", "exponential", "rejection_sft"):  # fmt: skip
         assert arm in page, arm
     assert "report_livecodebench_qwen3-8b" in page and "report_livecodebench_r1-distill-llama-8b" in page
-    assert (tmp_path / "qwen3-8b/offline_rl/stages/collect.json").exists()
+    arm = tmp_path / "offline-codenet/exponential"
+    assert not (arm / "stages/collect.json").exists()  # from stored submissions
+    assert "objective: exponential" in (arm / "train/launches/001/config.yaml").read_text()
     again = smoke("all", tmp_path)
     assert again < seconds / 2  # everything is kept, only tables are made again
 
