@@ -11,6 +11,7 @@ from __future__ import annotations
 import datetime
 import gzip
 import hashlib
+import json
 import os
 import re
 from collections.abc import Iterator, Sequence
@@ -30,6 +31,13 @@ INPUT_HELP = "JSONL or Parquet file, folder, or data set of the hub (owner/name[
 _BOM = b"\xef\xbb\xbf"
 _SPLIT = re.compile(r"[\w.+/\-\[\]%]+")
 _BATCH_ROWS = 64
+_BESIDE = (
+    ".manifest.json",
+    ".summary.json",
+    ".failures.jsonl",
+    ".rejects.jsonl",
+    ".verdicts.jsonl",
+)  # no data
 
 
 @dataclass(frozen=True)
@@ -109,13 +117,13 @@ def parsed(raw: Raw, where: str) -> Row:
     return parse_line(raw, where) if isinstance(raw, bytes) else raw
 
 
-def open_input(spec: StrPath) -> Input:
+def open_input(spec: StrPath, prefer: Sequence[str] = ("train",)) -> Input:
     """Open `NAME[:split]`: a file, a folder, or a data set of the hub (`owner/name`, `owner/name:split`,
     `owner/name:file.jsonl`).
 
-    Without a split, a set with one split gives that one, one with several its `train`. Raises InputError
-    for a name that is none of these, an unknown split (with the list of splits), and a hub that cannot be
-    reached.
+    Without a split, a set with one split gives that one, one with several the first that it has of `prefer`.
+    Raises InputError for a name that is none of these, an unknown split (with the list of splits), and a hub
+    that cannot be reached.
     """
     text = os.fspath(spec)
     name, split = text, None
@@ -124,13 +132,13 @@ def open_input(spec: StrPath) -> Input:
         if head and _SPLIT.fullmatch(tail):
             name, split = head, tail
     if os.path.isdir(name):
-        return _open_folder(text, Path(name), split)
+        return _open_folder(text, Path(name), split, prefer)
     if os.path.exists(name):
         if split is not None and split != "train":
             raise InputError(f"{name} is a file and has no split {split!r}")
         return _open_file(text, Path(name))
     if is_hub_name(name):
-        return _open_hub(text, name, split)
+        return _open_hub(text, name, split, prefer)
     raise InputError(
         f"cannot read {name}: there is no such file or folder, and it is no name of a data set (owner/name)"
     )
@@ -147,13 +155,13 @@ def _kind(path: Path) -> str:
         return "parquet" if handle.read(4) == b"PAR1" else "jsonl"
 
 
-def _open_folder(text: str, folder: Path, split: str | None) -> Input:
+def _open_folder(text: str, folder: Path, split: str | None, prefer: Sequence[str]) -> Input:
     if (folder / "dataset_info.json").exists() or (folder / "dataset_dict.json").exists():
         from datasets import Dataset, load_from_disk
 
         saved = load_from_disk(str(folder))
         if not isinstance(saved, Dataset):
-            saved = saved[_choose(split, list(saved), str(folder))]
+            saved = saved[_choose(split, list(saved), str(folder), prefer)]
         return Input(text, [], saved)
     from datasets import load_dataset_builder
 
@@ -162,17 +170,18 @@ def _open_folder(text: str, folder: Path, split: str | None) -> Input:
             files = load_dataset_builder(str(folder)).config.data_files
     except Exception as error:  # the library raises many kinds; all mean that it found no data here
         raise InputError(f"{folder}: no data set found ({_first_line(error)})") from None
-    chosen = _choose(split, [str(each) for each in files], str(folder))
-    paths = [Path(each) for each in files[chosen]]
+    chosen = _choose(split, [str(each) for each in files], str(folder), prefer)
+    paths = [Path(each) for each in files[chosen] if not str(each).endswith(_BESIDE)]
     other = next((path for path in paths if not path.name.endswith(DATA_SUFFIXES)), None)
     if other is not None:
         raise InputError(f"{other}: JSON lines ({', '.join(DATA_SUFFIXES[:-1])}) or Parquet files are needed")
     return Input(text, [Part(path, _kind(path)) for path in paths])
 
 
-def _choose(split: str | None, splits: list[str], name: str) -> str:
+def _choose(split: str | None, splits: list[str], name: str, prefer: Sequence[str]) -> str:
     if split is None:
-        split = splits[0] if len(splits) == 1 else "train"
+        known = splits if len(splits) == 1 else [each for each in prefer if each in splits]
+        split = known[0] if known else prefer[0]
     if split not in splits:
         raise InputError(
             f"{name} has no split {split!r}: give one of them as {name}:SPLIT ({', '.join(splits)})"
@@ -180,30 +189,41 @@ def _choose(split: str | None, splits: list[str], name: str) -> str:
     return split
 
 
-def _open_hub(text: str, name: str, split: str | None) -> Input:
+def _open_hub(text: str, name: str, split: str | None, prefer: Sequence[str]) -> Input:
     if split is not None and split.endswith(DATA_SUFFIXES):
         paths, revision = hub_files(name, [split])
         return Input(text, [Part(path, _kind(path)) for path in paths], revision=revision)
-    table, revision = hub_table(name, lambda splits: _choose(split, splits, name))
+    table, revision = hub_table(name, lambda splits: _choose(split, splits, name, prefer))
     return Input(text, [], table, revision)
 
 
-def _lines(path: Path) -> Iterator[tuple[str, bytes]]:
+def _lines(path: Path) -> Iterator[tuple[str, Raw]]:
     opener: Any = gzip.open if path.suffix == ".gz" else open
     try:
         with opener(path, "rb") as handle:
             for number, line in enumerate(handle, start=1):
                 if number == 1:
                     line = line.removeprefix(_BOM)
-                    if line.lstrip()[:1] == b"[" and path.suffix == ".json":
-                        raise InputError(
-                            f"{path}:1: is one JSON array; one object per line is needed (JSONL)"
-                        )
+                    if line.lstrip()[:1] == b"[" and path.name.endswith((".json", ".json.gz")):
+                        yield from _array(path, line + handle.read())
+                        return
                 if line.strip():
                     yield f"{path}:{number}", line
     except (OSError, EOFError) as error:
         reason = getattr(error, "strerror", None) or str(error)
         raise InputError(f"cannot read {path}: {reason}") from None
+
+
+def _array(path: Path, text: bytes) -> Iterator[tuple[str, Row]]:
+    """The objects of one JSON array."""
+    try:
+        rows = json.loads(text)
+    except ValueError as error:
+        raise InputError(f"{path}: not valid JSON ({error})") from None
+    for number, row in enumerate(rows, start=1):
+        if not isinstance(row, dict):
+            raise InputError(f"{path}: row {number}: must be an object")
+        yield f"{path}: row {number}", row
 
 
 def _parquet_rows(path: Path) -> Iterator[tuple[str, Row]]:

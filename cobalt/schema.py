@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import types
 import typing
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any, Union, get_args, get_origin
 
@@ -16,8 +16,9 @@ from cobalt.rowtypes import Doc
 class Stage:
     """A kind of file.
 
-    `marks`: fields that only this kind has (the first kind of STAGES whose marks a row has is its kind).
-    `required`: fields without which no door can use it; `made_by`, `read_by`: scripts.
+    `marks`: fields that only this kind has (the first kind of STAGES whose marks a row has is it); "a|b"
+    is either. `required`: fields without which no door can use it (USES has what a certain one needs);
+    `made_by`, `read_by`: scripts.
     """
 
     name: str
@@ -28,7 +29,6 @@ class Stage:
     read_by: str
 
 
-_TASK = ("id", "instruction", "test_cases", "public_test_cases", "hidden_test_cases")
 _PARQUET_DOORS = "preproc/verl_preproc_multi_turn.py, preproc/verl_preproc_single_turn.py"
 _CODENET = "preproc/preproc_codenet.py, cobalt stored_groups"
 _RUNNERS = "run_single_turn_vllm.py, run_single_turn_litellm.py"
@@ -50,14 +50,14 @@ STAGES = (
           ("id", "conversations", "public_pass_rates", "all_pass_rates"), "eval_multi_turn.py",
           "preproc/process_multi_turn_taco.py, extract_turn_level_errors.py, cobalt compare, cobalt report"),
     Stage("trajectories", rowtypes.TrajectoryRow, ("conversations",),
-          ("id", "conversations", "public_pass_rates", "hidden_test_cases"), _MULTI, "eval_multi_turn.py"),
-    Stage("single-turn completions", rowtypes.SingleTurnRow, ("responses", "exec_results"),
-          ("id", "instruction", "responses", "exec_results"), _RUNNERS, f"{_MULTI}, cobalt stored_groups"),
+          ("id", "conversations"), _MULTI, "eval_multi_turn.py"),
+    Stage("single-turn completions", rowtypes.SingleTurnRow, ("responses",),
+          ("id", "responses"), _RUNNERS, f"{_MULTI}, cobalt stored_groups"),
     Stage("contexts", rowtypes.ContextRow, ("conversation", "prev_best_pass_rate"),
           ("example_id", "conversation", "test_cases", "prev_best_pass_rate"),
           "preproc/process_multi_turn_taco.py", "preproc/verl_preproc_multi_turn.py"),
-    Stage("perturbed tasks", rowtypes.PerturbedRow, ("perturbed_public_test_cases",),
-          (*_TASK, "modified_test_cases", "perturbed_public_test_cases"), "preproc/run_perturbation.py",
+    Stage("perturbed tasks", rowtypes.PerturbedRow, ("modified_test_cases|perturbed_public_test_cases",),
+          ("id",), "preproc/run_perturbation.py",
           f"{_RUNNERS}, {_MULTI}, extract_turn_level_errors.py"),
     Stage("LiveCodeBench problems", rowtypes.LcbSource, ("private_test_cases",),
           ("question_id", "question_content", "contest_date", "difficulty", "public_test_cases",
@@ -65,7 +65,7 @@ STAGES = (
     Stage("TACO problems", rowtypes.TacoSource, ("input_output",),
           ("id", "question", "difficulty", "solutions", "input_output"), "likaixin/TACO-verified",
           "preproc/preproc_taco.py"),
-    Stage("tasks", rowtypes.TaskRow, ("test_cases",), _TASK,
+    Stage("tasks", rowtypes.TaskRow, ("test_cases|public_test_cases|hidden_test_cases",), ("id",),
           "preproc/preproc_taco.py, preproc/preproc_lcb_test6.py, cobalt run, yours",
           f"{_RUNNERS}, preproc/run_perturbation.py, preproc/verl_preproc_single_turn.py"),
     Stage("rejected rows", rowtypes.RejectRow, ("where", "error"), ("where", "error"),
@@ -80,9 +80,63 @@ STAGES = (
 )  # fmt: skip
 
 
+# What a row of a kind can be used for, and the fields that it needs for this: "a|b" is either.
+USES: dict[str, dict[str, tuple[str, ...]]] = {
+    "tasks": {
+        "run_single_turn_*.py": ("instruction", "test_cases"),
+        "run_multi_turn_*.py --first_turn": ("instruction", "public_test_cases"),
+        "eval_multi_turn.py, after them": ("hidden_test_cases",),
+        "preproc/run_perturbation.py": ("public_test_cases",),
+        "preproc/verl_preproc_single_turn.py": ("instruction", "test_cases"),
+        "cobalt run (tasks.train_file, tasks.dev_file)": (
+            "instruction|question", "test_cases|public_test_cases", "test_cases|hidden_test_cases",
+        ),
+    },
+    "perturbed tasks": {
+        "run_single_turn_*.py": ("instruction", "test_cases"),
+        "run_multi_turn_*.py --first_turn": ("instruction", "public_test_cases"),
+        "eval_multi_turn.py, after them": ("hidden_test_cases",),
+        "extract_turn_level_errors.py --data_file": ("modified_test_cases",),
+        "cobalt run (perturb.source)": (
+            "instruction|question", "hidden_test_cases|test_cases",
+            "public_test_cases|perturbed_public_test_cases",
+        ),
+    },
+    "single-turn completions": {
+        "run_multi_turn_*.py": ("instruction", "public_test_cases"),
+        "eval_multi_turn.py, after them": ("hidden_test_cases",),
+        "preproc/process_multi_turn_taco.py, at last": ("test_cases|public_test_cases",),
+        "cobalt stored_groups": ("instruction", "exec_results"),
+    },
+    "trajectories": {
+        "eval_multi_turn.py": ("hidden_test_cases",),
+        "preproc/process_multi_turn_taco.py, after it": (
+            "public_pass_rates", "test_cases|public_test_cases", "test_cases|hidden_test_cases",
+        ),
+    },
+    "evaluated trajectories": {
+        "preproc/process_multi_turn_taco.py": (
+            "public_pass_rates", "test_cases|public_test_cases", "test_cases|hidden_test_cases",
+        ),
+        "cobalt run (collect.trajectories)": (
+            "public_pass_rates", "test_cases|public_test_cases", "test_cases|hidden_test_cases",
+        ),
+        "extract_turn_level_errors.py": ("public_pass_rates", "public_exec_results"),
+        "cobalt compare, cobalt report": (),
+    },
+    "contexts": {"preproc/verl_preproc_multi_turn.py": ("conversation", "test_cases")},
+}  # fmt: skip
+
+
 def stage_of(row: Mapping[str, Any]) -> Stage | None:
     """The kind of file that a row belongs to, by its fields."""
-    return next((stage for stage in STAGES if all(mark in row for mark in stage.marks)), None)
+    marked = (all(any(each in row for each in mark.split("|")) for mark in stage.marks) for stage in STAGES)
+    return next((stage for stage, found in zip(STAGES, marked, strict=True) if found), None)
+
+
+def lacking(row: Mapping[str, Any], names: Iterable[str]) -> list[str]:
+    """Of the fields (or "a|b" of which one would do) those that a row does not have."""
+    return [name for name in names if all(row.get(each) is None for each in name.split("|"))]
 
 
 def fields_of(row_type: type) -> dict[str, tuple[Any, Doc]]:

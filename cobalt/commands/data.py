@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
+from itertools import zip_longest
 from typing import Any
 
 from cobalt.errors import InputError
@@ -11,7 +12,7 @@ from cobalt.flags import parser, positive_int
 from cobalt.inputs import Input, open_input, parsed
 from cobalt.records import Row, TestCases, require
 from cobalt.rejects import UniqueIds
-from cobalt.schema import Stage, fields_of, stage_of, type_problems
+from cobalt.schema import USES, Stage, fields_of, lacking, stage_of, type_problems
 from cobalt.store import read_manifest
 
 BEGIN, END = "<!-- fields: begin (cobalt data fields --write docs/data.md) -->", "<!-- fields: end -->"
@@ -33,6 +34,7 @@ class Checker:
     def __init__(self) -> None:
         self.stage: Stage | None = None
         self.unknown: dict[str, None] = {}
+        self.not_for: dict[str, str] = {}  # what the file cannot be used for, and why
         self._ids = UniqueIds()
 
     def __call__(self, row: Row, where: str) -> None:
@@ -44,6 +46,14 @@ class Checker:
                     f"{where}: no kind of row of the pipeline has these fields: {', '.join(row)}"
                 )
             self._ids = UniqueIds(_UNIQUE.get(self.stage.name, "id"))
+        missing = {use: lacking(row, names) for use, names in USES.get(self.stage.name, {}).items()}
+        for use, fields in missing.items():
+            if fields and use not in self.not_for:
+                said = ", ".join(" or ".join(f"'{each}'" for each in name.split("|")) for name in fields)
+                self.not_for[use] = f"{where}: {said} missing"
+        if missing and all(missing.values()):
+            first = next(iter(missing.values()))[0].split("|")[0]
+            raise InputError(f"{where}: field '{first}' is missing")
         problem = next(type_problems(row, self.stage), None)
         if problem is not None:
             raise InputError(f"{where}: {problem}")
@@ -76,19 +86,27 @@ def _check_content(row: Row, where: str, kind: str) -> None:
         check_conversation(row["conversation"], f"{where}: field 'conversation'")
         _check_rate(row["prev_best_pass_rate"], f"{where}: field 'prev_best_pass_rate'")
     elif kind == "single-turn completions":
-        if len(row["responses"]) != len(row["exec_results"]):
+        if row.get("exec_results") is not None and len(row["responses"]) != len(row["exec_results"]):
             raise InputError(
                 f"{where}: {len(row['responses'])} 'responses' but {len(row['exec_results'])} 'exec_results'"
             )
     elif kind in ("trajectories", "evaluated trajectories"):
         from cobalt.contexts.trajectories import read_trajectories
 
-        full: Row = {"difficulty": ""} | row
-        if "test_cases" not in row:  # another stage's business: here only the axes count
-            full |= {"test_cases": _ANY_TESTS, "public_test_cases": _ANY_TESTS, "hidden_test_cases": None}
+        full = row
+        if row.get("test_cases") is None:  # another stage's business: here only the axes count
+            full = row | {
+                "test_cases": _ANY_TESTS,
+                "public_test_cases": _ANY_TESTS,
+                "hidden_test_cases": None,
+            }
         if kind == "trajectories":  # as if hidden tests had been run
             blank = [[0.0] * (len(each) // 2 - 1) for each in row["conversations"]]
-            full |= {"all_pass_rates": blank}
+            full = full | {"all_pass_rates": blank}
+            if row.get("public_pass_rates") is None:
+                full = full | {
+                    "public_pass_rates": [list(each) for each in zip_longest(*blank, fillvalue=0.0)]
+                }
         read_trajectories(full, where)
 
 
@@ -159,7 +177,12 @@ def check(argv: list[str]) -> int:
     print(f"{args.file}: {rows} rows, {stage.name if stage else 'of no known kind'}")
     if stage is not None:
         print(f"  made by {stage.made_by}")
-        print(f"  read by {stage.read_by}")
+        uses = USES.get(stage.name, {stage.read_by: ()})
+        fit = [use for use in uses if use not in checker.not_for]
+        if fit:
+            print(f"  can be used for {'; '.join(fit)}")
+        for use, why in checker.not_for.items():
+            print(f"  not for {use}: {why}")
     if checker.unknown:
         print(f"  other fields, which pass through: {', '.join(checker.unknown)}")
     manifest = read_manifest(source.path) if source.path is not None else None

@@ -97,6 +97,7 @@ def single_processes(plan: Plan, cut: Contexts, jsonl: float) -> list[Stage]:
             bytes_per_s=a["contexts.bytes_per_s"],
         )  # fmt: skip
         stages = [Stage("contexts", built), Stage("parquet", written)]
-    programs = sum(each.dialogues * each.turns for each in work.sampling if not each.grows)
+    shown = [each for each in work.sampling if each.hidden_tests and each.first_turn == 1]
+    programs = sum(each.dialogues * each.turns for each in shown)
     report = sheet.put("report", "programs * ms / 1000 / 3600", "h", programs=programs, ms=a["report.ms"])
     return [*stages, Stage("report", report)]

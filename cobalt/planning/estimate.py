@@ -62,7 +62,9 @@ class Estimate:
         """The table of stages and the totals."""
         work = self.workload
         where = f"{work.gpus} x {work.device}" if work.on_gpu else "the CPU profile"
-        return ["", f"{work.name}: {work.model.name} on {where}", *_table(self.stages), "", *_totals(self)]
+        left_out = [f"  {name}: skipped ({why})" for name, why in work.skipped]
+        head = f"{work.name}: {work.model.name} on {where}"
+        return ["", head, *_table(self.stages), *left_out, "", *_totals(self)]
 
     def as_dict(self) -> dict[str, Any]:
         """The same as JSON."""

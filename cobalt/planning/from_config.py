@@ -17,6 +17,8 @@ from cobalt.planning.workload import Sampling, Training, Workload
 if TYPE_CHECKING:
     from cobalt.run.config import Config, EvaluationSet, Perturb
 
+GIVEN = {"train": "collect.trajectories", "dev": "collect.dev_trajectories"}
+
 
 def workload(
     config: Config,
@@ -64,9 +66,21 @@ def workload(
         training=tuple(_training(sizes, settings, method)),
         context_tasks=sizes.train if method == "contexts" else 0.0,
         judged_cases=_cases(sizes),
+        skipped=skipped(config),
         tensor_parallel=serving.tensor_parallel,
         memory_share=serving.gpu_memory,
     )
+
+
+def skipped(config: Config) -> tuple[tuple[str, str], ...]:
+    """(stage, why) of what a run leaves out because its data are given."""
+    found = []
+    for split, name in config.given_trajectories.items():
+        if name is not None:
+            tasks = "training" if split == "train" else "development"
+            for each in ("collect", "repair", "judge"):
+                found.append((f"{each} ({tasks} tasks)", f"{GIVEN[split]} is given"))
+    return tuple(found)
 
 
 @dataclass(frozen=True)
@@ -131,17 +145,19 @@ def _sampling(sizes: _Sizes, method: str) -> Iterator[Sampling]:
     collect, limit, tasks = sizes.config.collect, sizes.config.sampling.max_tokens, sizes.train
     public, hidden = _tests(sizes)
     paid = sizes.config.model.engine in ("openai", "litellm")
-    if method in ("contexts", "stored"):
-        tests = public + hidden
-        yield Sampling("collect", tasks, collect.samples, 1, limit, tests, provider=paid, grows=True)
-    if method == "contexts":
-        repair = Sampling(
-            "repair", tasks, collect.samples, collect.turns, limit, public, hidden, first_turn=2,
-            provider=paid, grows=True,
-        )  # fmt: skip
-        yield repair
-        if sizes.config.train.recipe == "cobalt_ptb":
-            yield replace(repair, name="repair on perturbed tests")
+    first = Sampling("collect", tasks, collect.samples, 1, limit, public + hidden, provider=paid, grows=True)
+    repair = Sampling(
+        "repair", tasks, collect.samples, collect.turns, limit, public, hidden, first_turn=2, provider=paid,
+        grows=True,
+    )  # fmt: skip
+    # What samples for which tasks follows from the rules of a run; repair is for contexts.
+    for split in sizes.config.collected:
+        for each in (first, repair) if method == "contexts" else (first,):
+            if split == "dev":
+                each = replace(each, name=f"{each.name} (dev)", tasks=sizes.of("dev"), grows=False)
+            yield each
+    if method == "contexts" and sizes.config.train.recipe == "cobalt_ptb":
+        yield replace(repair, name="repair on perturbed tests")
     sets = [_set(sizes, each) for each in sizes.config.evaluate.sets]
     trained = 1 + sizes.config.controls.single_turn_training
     for each in sets:
@@ -208,6 +224,9 @@ def _training(sizes: _Sizes, settings: Settings, method: str) -> Iterator[Traini
         rows = tasks * sizes.a[f"{sizes.kind}.stored_groups"]
     group = int(settings.number("cobalt.offline.group_size", given.completions))
     validates = gpu and not offline
+    each = 1.0
+    if sizes.config.validates_on_trajectories:  # of each task left its opening and one trajectory
+        each = (1 - sizes.a[f"{sizes.kind}.skipped_tasks"]) * (1 + sizes.a[f"{sizes.kind}.slices"])
     keep = settings.number("trainer.max_actor_ckpt_to_keep", 0)
     one = Training(
         name="train",
@@ -228,6 +247,7 @@ def _training(sizes: _Sizes, settings: Settings, method: str) -> Iterator[Traini
         lora=given.lora_rank > 0,
         offline=offline,
         validation_tasks=sizes.of("dev") if validates else 0.0,
+        validation_contexts=each,
         validate_every=max(0, int(settings.number("trainer.test_freq", -1))) if validates else 0,
         save_every=max(0, int(settings.number("trainer.save_freq", -1))),
         keep=int(keep) or None,
@@ -236,5 +256,7 @@ def _training(sizes: _Sizes, settings: Settings, method: str) -> Iterator[Traini
     yield one
     if sizes.config.controls.single_turn_training:
         # As many steps as the other training, on statements.
-        single = replace(one, name="train_single", turns=1, on_statements=True, offline=False)
+        single = replace(
+            one, name="train_single", turns=1, on_statements=True, offline=False, validation_contexts=1.0
+        )
         yield replace(single, completions=given.completions)

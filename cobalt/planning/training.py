@@ -81,9 +81,9 @@ def training(plan: Plan, given: Training, cut: Contexts) -> tuple[Stage, float]:
     part = 0.0
     if given.validate_every and given.validation_tasks and not given.offline:
         part = sheet.put(
-            "validation, as a part of a step's rollout", "tasks * turns / every / completions", "",
-            tasks=given.validation_tasks, turns=given.turns, every=given.validate_every,
-            completions=step.completions,
+            "validation, as a part of a step's rollout", "tasks * contexts * turns / every / completions", "",
+            tasks=given.validation_tasks, contexts=given.validation_contexts, turns=given.turns,
+            every=given.validate_every, completions=step.completions,
         )  # fmt: skip
     whole, rollout, verdicts = seconds
     start = a["training.start_s" if gpu else "training.cpu_start_s"]

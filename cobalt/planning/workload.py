@@ -43,7 +43,8 @@ class Training:
     ``tests`` per program. ``rows`` to train on, None for those of the contexts; ``on_statements``: they show
     no programs. ``reference``, ``old_log_probs``: log-probabilities that are computed again. ``offload``: the
     optimiser's state waits in the host's memory. ``offline``: nothing is sampled or run. ``keep``:
-    checkpoints kept, None for all. ``memory_share`` of a GPU for the sampler, None for the assumption.
+    checkpoints kept, None for all. Validation answers ``validation_contexts`` per validation task.
+    ``memory_share`` of a GPU for the sampler, None for the assumption.
     """
 
     name: str
@@ -64,6 +65,7 @@ class Training:
     lora: bool = False
     offline: bool = False
     validation_tasks: float = 0.0
+    validation_contexts: float = 1.0
     validate_every: int = 0
     save_every: int = 10
     keep: int | None = None
@@ -77,7 +79,8 @@ class Workload:
     ``system_characters``, ``feedback_characters``: fixed texts of the first message and of a feedback
     message. ``concurrency``: completions in flight. ``context_tasks``: whose dialogues are cut into contexts.
     ``judged_cases``: turn errors that a provider's model sorts. ``tensor_parallel``: GPUs per sampler;
-    ``memory_share`` of them for weights and caches, None for the assumption.
+    ``memory_share`` of them for weights and caches, None for the assumption. ``skipped``: stages that given
+    data make superfluous, and why.
     """
 
     name: str
@@ -96,6 +99,7 @@ class Workload:
     judged_cases: float = 0.0
     tensor_parallel: int = 1
     memory_share: float | None = None
+    skipped: tuple[tuple[str, str], ...] = ()
 
     def scaled(self, factor: float) -> Workload:
         """The same with ``factor`` times the training tasks; steps grow with them, evaluation does not."""

@@ -17,6 +17,7 @@ from cobalt.run.choose import KNOWN, check_earlier, choose
 from cobalt.run.config import load
 from cobalt.run.findings import finding_stages
 from cobalt.run.folder import Folder
+from cobalt.run.given import check_given
 from cobalt.run.hacking import hacking_stages
 from cobalt.run.job import Job
 from cobalt.run.meter import Meter
@@ -78,8 +79,11 @@ def main(argv: list[str] | None = None) -> int:
         runner = assembled(job, meter)
         only = choose(runner.stages, args.begin, args.until, args.only)
         folder = Folder(args.out, job.identity())
+        notes = _given(job, runner, only, args)
         if args.dry_run:
-            return _dry_run(job, runner, folder, only, args)
+            code = _dry_run(job, runner, folder, only, args)
+            print("\n".join(["", *notes]) if notes else "", end="\n" if notes else "")
+            return code
         with folder.opened(fresh=args.fresh, changed=args.changed):
             return _run(job, runner, only)
 
@@ -98,10 +102,17 @@ def assembled(job: Job, meter: Meter) -> Runner:
     return runner
 
 
+def _given(job: Job, runner: Runner, only: Collection[str] | None, args: argparse.Namespace) -> list[str]:
+    """Check the data that the run is given, if a stage that reads them is to be done; notes for a dry run."""
+    asked = [stage for stage in runner.stages if only is None or stage.name in only]
+    to_do = [stage.name for stage in asked if args.fresh or runner.kept.why(stage) is not None]
+    return check_given(job, to_do, local_only=args.dry_run)
+
+
 def _dry_run(
     job: Job, runner: Runner, folder: Folder, only: Collection[str] | None, args: argparse.Namespace
 ) -> int:
-    from cobalt.run.preview import plan_lines, stage_lines
+    from cobalt.run.preview import plan_lines, skipped_lines, stage_lines
 
     folder.check(fresh=args.fresh, changed=args.changed)
     try:
@@ -111,7 +122,7 @@ def _dry_run(
     else:
         check_composed(job)
     print(f"{args.config} is sound; the run in {job.out} would have these stages:")
-    print("\n".join(stage_lines(runner.stages, runner.kept, only, job.shared)))
+    print("\n".join([*skipped_lines(job.config), *stage_lines(runner.stages, runner.kept, only, job.shared)]))
     print(f"\ncost plan (`cobalt plan {args.config}` shows the arithmetic):")
     print("\n".join(f"  {line}".rstrip() for line in plan_lines(job)))
     return 0

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Annotated
 
 from cobalt.run import schema
-from cobalt.run.rules import broken, check_files
+from cobalt.run.rules import STORED, broken, check_files, on_contexts
 from cobalt.run.schema import Bounds
 from cobalt.run.sections import (
     Collect,
@@ -56,6 +56,26 @@ class Config:
         wrong = broken(self)
         if wrong:
             raise ValueError(wrong)
+
+    @property
+    def validates_on_trajectories(self) -> bool:
+        """Whether validation uses contexts cut from trajectories of development tasks."""
+        usual = "openings" if self.train.profile == "cpu" else "trajectories"
+        return on_contexts(self.train.recipe) and (self.contexts.validation or usual) == "trajectories"
+
+    @property
+    def given_trajectories(self) -> dict[str, str | None]:
+        """Ready trajectories that the run uses, by split; None where it collects, or needs none."""
+        train = self.collect.trajectories if on_contexts(self.train.recipe) else None
+        dev = self.collect.dev_trajectories if self.validates_on_trajectories else None
+        return {"train": train, "dev": dev}
+
+    @property
+    def collected(self) -> list[str]:
+        """Splits whose tasks the reference answers before training."""
+        recipe, given = self.train.recipe, self.given_trajectories
+        splits = ["train"] if recipe in STORED or (on_contexts(recipe) and given["train"] is None) else []
+        return splits + (["dev"] if self.validates_on_trajectories and given["dev"] is None else [])
 
 
 def load(path: Path, settings: Sequence[str] = (), *, smoke: bool = False) -> Config:

@@ -14,6 +14,21 @@ from cobalt.rollouts.settings import MultiTurnSettings
 from cobalt.run.job import Job, complete
 
 
+def single_turn(job: Job, rows: Path, target: Path, *, shared_first: bool) -> int:
+    """First programs of the reference, run on all tests; returns the number of tasks.
+
+    Raises InfraError if one fails.
+    """
+    from cobalt.rollouts.single_turn import single_turn
+
+    with job.engine(job.model, shared_first=shared_first) as engine:
+        work = single_turn(
+            rows, target, engine, job.evaluator, job.single_turn(),
+            concurrency=job.config.execution.concurrency, progress=job.view,
+        )  # fmt: skip
+        return complete(job.wait(work)).total
+
+
 def multi_turn(job: Job, model: Path | str, rows: Path, target: Path, settings: MultiTurnSettings) -> int:
     """Dialogues of a model; returns the number of tasks. Raises InfraError if one fails."""
     from cobalt.rollouts.multi_turn import multi_turn

@@ -11,8 +11,9 @@ from typing import Any
 from cobalt.files import plain
 from cobalt.run.dialogues import evaluation
 from cobalt.run.job import Job
-from cobalt.run.sections import Judge, Perturb
-from cobalt.run.sources import SPLITS, chosen, perturbed
+from cobalt.run.rules import data_at, local_path
+from cobalt.run.sections import SPLITS, Judge, Perturb
+from cobalt.run.sources import perturbed
 from cobalt.run.stage import Outcome, Stage
 from cobalt.run.stages import stage
 from cobalt.store import read_jsonl, write_jsonl
@@ -44,10 +45,13 @@ def hacking_stages(job: Job) -> list[Stage]:
 def _perturb(job: Job, given: Perturb) -> Stage:
     folder, tasks = job.path("perturb"), job.path("perturb", "tasks.jsonl")
     settings = replace(job.evaluation(given.samples, given.turns), tests="perturbed")
-    source = chosen(job, given.source)
+    if given.source in SPLITS:
+        local: Path | None = job.path("tasks", f"{given.source}.jsonl")
+    else:
+        local = local_path(data_at(given.source, job.file))
 
     def run() -> Outcome:
-        count = perturbed(source, tasks, limit=given.limit, seed=given.seed)
+        count = perturbed(job, given.source, tasks, limit=given.limit, seed=given.seed)
         trained = job.path("train", "model")
         found = {
             name: evaluation(job, model, tasks, perturbed_rows(job, name), settings)["pass_at_1"]
@@ -55,14 +59,13 @@ def _perturb(job: Job, given: Perturb) -> Stage:
         }
         return Outcome(count, count * len(ARMS), {"pass_at_1": found})
 
-    local = [Path(source)] if given.source in SPLITS or os.path.exists(source) else []
     return stage(
         job, "perturb", "perturb: dialogues on wrong tests", run=run,
-        inputs=[*local, job.path("train", "model")],
+        inputs=[*([] if local is None else [local]), job.path("train", "model")],
         outputs=[tasks, *(perturbed_rows(job, name) for name in ARMS)], owns=[folder],
         settings={"limit": given.limit, "perturbation_seed": given.seed, "n": settings.samples,
                   "trained_engine": job.config.model.trained_engine,
-                  "source": None if local else given.source,
+                  "source": given.source if local is None else None,
                   **plain(settings.record()), **job.model_basis},
     )  # fmt: skip
 

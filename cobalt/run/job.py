@@ -17,6 +17,7 @@ from cobalt.prompts import load as load_prompts
 from cobalt.prompts import near
 from cobalt.rollouts.settings import MultiTurnSettings, RolloutSettings
 from cobalt.run.config import Config
+from cobalt.run.first_turns import FirstTurns
 from cobalt.run.remember import Remember
 from cobalt.run.shared import Shared
 from cobalt.run.view import View
@@ -75,10 +76,7 @@ class Job:
     @cached_property
     def model_sha256(self) -> str:
         """Hash of the reference model: weights, configuration and tokenizer, or its name on the hub."""
-        if isinstance(self.model, str):
-            return settings_hash(["hub", self.model])
-        files = sorted([*self.model.glob("*.safetensors"), *self.model.glob("*.json")])
-        return settings_hash([[path.name, file_sha256(path)] for path in files])
+        return _model_hash(self.model)
 
     @property
     def model_basis(self) -> dict[str, Any]:
@@ -140,19 +138,28 @@ class Job:
         return found | {"shared": found["shared"] + counters.get("remembered", 0)}
 
     @contextlib.contextmanager
-    def engine(self, model: Path | str) -> Iterator[ChatEngine]:
+    def engine(self, model: Path | str, *, shared_first: bool = True) -> Iterator[ChatEngine]:
         """An engine for the reference or a trained model, closed at the end.
 
-        A server that had to be started stays until another model, or `release`, is asked for.
+        A server that had to be started stays until another model, or `release`, is asked for. With
+        `shared_first` the first turns are kept for, and taken from, all stages that ask so.
         """
         from cobalt.engines import check
 
         engine = self._connected(model)
         try:
             self.wait(check(engine))
-            yield engine
+            yield FirstTurns(engine, self._first_turns(model)) if shared_first else engine
         finally:
             self.wait(engine.aclose())
+
+    def _first_turns(self, model: Path | str) -> Path:
+        """Where the first turns of a model, as its engine makes them, are kept."""
+        reference, given = model == self.model, self.config.model
+        basis: dict[str, Any] = {"model_sha256": self.model_sha256 if reference else _model_hash(model)}
+        if not reference:
+            basis["trained_engine"] = given.trained_engine
+        return self.path("first_turns", f"{settings_hash(self.model_basis | basis)[:16]}.jsonl")
 
     def _connected(self, model: Path | str) -> ChatEngine:
         from cobalt.engines import connect
@@ -210,6 +217,13 @@ class Job:
 
     def _sampling(self) -> dict[str, Any]:
         return {**plain(self.config.sampling), "seed": self.seed, "prompts": self.prompts}
+
+
+def _model_hash(model: Path | str) -> str:
+    if isinstance(model, str):
+        return settings_hash(["hub", model])
+    files = sorted([*model.glob("*.safetensors"), *model.glob("*.json")])
+    return settings_hash([[path.name, file_sha256(path)] for path in files])
 
 
 def complete(summary: Summary) -> Summary:

@@ -9,6 +9,7 @@ from cobalt.run.shared import Shared
 from cobalt.run.stage import Records, Stage
 
 if TYPE_CHECKING:
+    from cobalt.run.config import Config
     from cobalt.run.job import Job
 
 
@@ -37,6 +38,13 @@ def stage_lines(
             to_run.append(stage)
         lines.append(f"  {stage.name:<{width}}  {said}")
     return lines
+
+
+def skipped_lines(config: Config) -> list[str]:
+    """A line for each part of the work that given data make superfluous."""
+    from cobalt.planning.from_config import skipped
+
+    return [f"  {name}  skipped: {why}" for name, why in skipped(config)]
 
 
 def _is_shared(stage: Stage, records: Records, shared: Shared) -> bool:

@@ -8,10 +8,16 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from cobalt.records import Row
+from cobalt.records import Row, require
+from cobalt.rowtypes import EvalRow, SingleTurnRow
 from cobalt.run.dialogues import judged, multi_turn
+from cobalt.run.given import trajectories
 from cobalt.run.job import Job
 from cobalt.store import read_jsonl, write_jsonl
+from cobalt.tasks.released import complete
+
+# Columns of the further turns, and those that then have another shape.
+_FOLLOWING = {*EvalRow.__annotations__} - {*SingleTurnRow.__annotations__} | {"usage", "finish_reasons"}
 
 
 def perturbed_contexts(job: Job, folder: Path, **cut: Any) -> int:
@@ -24,7 +30,11 @@ def perturbed_contexts(job: Job, folder: Path, **cut: Any) -> int:
 
     folder.mkdir(parents=True, exist_ok=True)
     first, shown = folder / "single.jsonl", folder / "trajectories.jsonl"
-    run_perturbation(job.path("collect", "single.jsonl"), first)
+    given, own = trajectories(job, "train"), job.path("collect", "single.jsonl")
+    if given is not None:
+        own = folder / "given.jsonl"
+        write_jsonl(own, (_first_turn(job, row, where) for where, row in given))
+    run_perturbation(own, first)
     multi_turn(job, job.model, first, shown, replace(job.repair(), tests="perturbed"))
     hidden = _rates(job, shown, folder / "hidden.jsonl")
     swapped = folder / "public_as_hidden.jsonl"
@@ -43,6 +53,14 @@ def perturbed_contexts(job: Job, folder: Path, **cut: Any) -> int:
     build_parquet(contexts, contexts, made, kind="multi_turn")
     shutil.copy(made / "train.parquet", folder / "train.parquet")
     return done.contexts
+
+
+def _first_turn(job: Job, row: Row, where: str) -> Row:
+    """A task with its first programs, of a row that also holds the turns that followed."""
+    require(row, "responses", list, where)
+    return complete(
+        {name: value for name, value in row.items() if name not in _FOLLOWING}, where, job.prompts
+    )
 
 
 def _rates(job: Job, rows: Path, target: Path) -> dict[Any, list[list[float]]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -188,10 +189,20 @@ def data_at(name: str, path: Path) -> str:
     local = path.parent / name
     if local.exists():
         return str(local.resolve())
-    head = name.partition(":")[0]
-    if is_hub_name(head) and not (path.parent / head).exists():
+    head, colon, split = name.rpartition(":")
+    if colon and (path.parent / head).exists():
+        return f"{(path.parent / head).resolve()}:{split}"
+    if is_hub_name(name.partition(":")[0]):
         return name
     raise InputError(f"is {local}, which does not exist")
+
+
+def local_path(name: str) -> Path | None:
+    """The file or folder of a source as `data_at` gives it; None for a name on the hub."""
+    for each in (name, name.rpartition(":")[0]):
+        if each and os.path.exists(each):
+            return Path(each)
+    return None
 
 
 def is_name(model: str, path: Path) -> bool:

@@ -10,6 +10,7 @@ from cobalt.run.schema import Bounds
 Count = Annotated[int, Bounds(1)]
 Share = Annotated[float, Bounds(0, 1)]
 
+SPLITS = ("train", "dev", "heldout")
 TINY_TASKS = {"train": 150, "dev": 100, "heldout": 300}
 
 
@@ -20,9 +21,10 @@ class Tasks:
     `family` `tiny`: the project's own tasks, drawn, disjoint by structure; the counts say how many. `taco`:
     TACO-verified (`source`: a file or a data set of the hub), filtered, verified and split as by
     `preproc/preproc_taco.py`; there is no held-out split, `evaluate.sets` names other data. `files`: ready
-    tasks, one file (or hub name) per split. For `taco` and `files` `train` keeps the first so many (null:
-    all), as does `heldout`; `dev` is the size of TACO's development split. `expected_train` and
-    `expected_dev` are for the cost plan where nothing was counted yet.
+    tasks (`cobalt.tasks.released` says which fields), a file, folder or hub name per split; a training task
+    whose statement is also among the others is refused, or with `overlap` `drop` left out. For `taco` and
+    `files` `train` keeps the first so many (null: all), as does `heldout`; `dev` is the size of TACO's
+    development split. `expected_train` and `expected_dev` are for the cost plan where nothing is counted.
     """
 
     family: Literal["tiny", "taco", "files"] = "tiny"
@@ -33,6 +35,7 @@ class Tasks:
     train_file: str | None = None
     dev_file: str | None = None
     heldout_file: str | None = None
+    overlap: Literal["refuse", "drop"] = "refuse"
     max_solutions: Annotated[int, Bounds(0)] = 16
     require_verified: bool = False
     functional: Literal["stdin", "call", "drop"] = "stdin"
@@ -89,10 +92,17 @@ class Sampling:
 
 @dataclass(frozen=True)
 class Collect:
-    """Trajectories of the reference: `samples` per task, `turns` programs each."""
+    """Trajectories of the reference: `samples` per task, `turns` programs each.
+
+    `trajectories` of the training tasks and `dev_trajectories` of the development tasks, if they are given (a
+    file or folder that `eval_multi_turn.py` wrote, or a hub name), are taken in place of the run's own by
+    recipes that train on contexts.
+    """
 
     samples: Annotated[int, Bounds(2)] = 8
     turns: Annotated[int, Bounds(2)] = 3
+    trajectories: str | None = None
+    dev_trajectories: str | None = None
 
 
 @dataclass(frozen=True)
@@ -102,13 +112,16 @@ class Contexts:
     `policy`: stop rules of slicing, as published or corrected. `selection`: which trajectories of a task are
     cut, `max_variance` (published: at most four, of the largest variance of the range of pass rates),
     `random` (at most four) or `all` candidates. `partial`: false leaves the slices out, so that only problem
-    statements are trained on. A prompt longer than `max_prompt_tokens` is not cut further (null: as
-    `train.max_prompt_tokens`).
+    statements are trained on. `validation` set of recipes that train on contexts: `trajectories` cuts it from
+    trajectories of development tasks by the published rule (`--is_test`), `openings` are these tasks alone
+    (null: trajectories on GPUs, openings on CPU, where training does not validate). A prompt longer than
+    `max_prompt_tokens` is not cut further (null: as `train.max_prompt_tokens`).
     """
 
     policy: Literal["faithful", "fixed"] = "faithful"
     selection: Literal["max_variance", "random", "all"] = "max_variance"
     partial: bool = True
+    validation: Literal["trajectories", "openings"] | None = None
     max_prompt_tokens: Count | None = None
 
 
@@ -152,7 +165,8 @@ class EvaluationSet:
     """Tasks to evaluate on.
 
     `source`: `heldout` or `dev` (splits of `tasks`), or a file or hub name. `kind` of the source: ready
-    `tasks`, a `livecodebench` release, or tasks to be `perturbed` (two public tests exchange their outputs).
+    `tasks`, a `livecodebench` release, or tasks to be `perturbed` (two public tests exchange their outputs,
+    unless they have already).
     `samples` and `turns`: null means those of `evaluate`. `limit`: the first so many tasks. `expected`: how
     many tasks, for the cost plan.
     """
@@ -184,7 +198,8 @@ class Perturb:
     """Dialogues of the reference and the trained model on tasks whose public tests are perturbed.
 
     `source`: `dev`, `heldout`, or a file or hub name of ready tasks; the first `limit` of them. `samples`
-    and `turns`: null means those of `evaluate`. `seed` draws the tests that exchange their outputs.
+    and `turns`: null means those of `evaluate`. `seed` draws the tests that exchange their outputs; of
+    tasks that are perturbed already nothing more is exchanged.
     """
 
     source: str = "dev"

@@ -7,16 +7,14 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from cobalt.errors import InputError
 from cobalt.inputs import open_input
-from cobalt.run.rules import data_at
-from cobalt.run.sections import EvaluationSet
+from cobalt.run.given import Held, opened, perturbed_tasks, ready_tasks
+from cobalt.run.rules import data_at, local_path
+from cobalt.run.sections import SPLITS, EvaluationSet
 from cobalt.store import manifest_path, read_jsonl, write_jsonl
 
 if TYPE_CHECKING:
     from cobalt.run.job import Job
-
-SPLITS = ("train", "dev", "heldout")
 
 
 def set_path(job: Job, each: EvaluationSet) -> Path:
@@ -36,13 +34,15 @@ def local_sources(job: Job) -> list[Path]:
     tasks = job.config.tasks
     named = [tasks.source, tasks.train_file, tasks.dev_file, tasks.heldout_file]
     named += [each.source for each in job.config.evaluate.sets if each.source not in SPLITS]
-    found = [data_at(name, job.file) for name in named if name is not None]
-    return [Path(name) for name in dict.fromkeys(found) if os.path.exists(name)]
+    found = [local_path(data_at(name, job.file)) for name in named if name is not None]
+    return [path for path in dict.fromkeys(found) if path is not None]
 
 
-def write_tasks(job: Job) -> dict[str, int]:
-    """Make every file of `task_files`; returns the number of tasks by file."""
-    tasks = job.config.tasks
+def write_tasks(job: Job) -> tuple[dict[str, int], int]:
+    """Make every file of `task_files`; returns the number of tasks by file, and of training tasks that were
+    left out because their statements are also among the others.
+    """
+    tasks, left_out = job.config.tasks, 0
     if tasks.family == "tiny":
         from cobalt.tasks import tiny
 
@@ -53,13 +53,16 @@ def write_tasks(job: Job) -> dict[str, int]:
     elif tasks.family == "taco":
         _taco(job)
     else:
-        for split, limit in (("train", tasks.train), ("dev", tasks.dev), ("heldout", tasks.heldout)):
-            name = getattr(tasks, f"{split}_file")
+        held = Held(job)
+        for split in SPLITS:
+            name, limit = getattr(tasks, f"{split}_file"), getattr(tasks, split)
             if name is not None:
-                _copy(data_at(name, job.file), job.path("tasks", f"{split}.jsonl"), limit)
+                found = ready_tasks(job, opened(job, name, split), limit, held if split == "train" else None)
+                write_jsonl(job.path("tasks", f"{split}.jsonl"), found)
+        left_out = held.dropped
     for each in job.config.evaluate.sets:
         _evaluation_set(job, each)
-    return {path.stem: rows(path) for path in task_files(job)}
+    return {path.stem: rows(path) for path in task_files(job)}, left_out
 
 
 def rows(path: Path) -> int:
@@ -67,14 +70,23 @@ def rows(path: Path) -> int:
     return sum(1 for _ in read_jsonl(path))
 
 
-def perturbed(source: str | Path, target: Path, *, limit: int | None, seed: int) -> int:
-    """Perturb tasks (two public tests of each exchange their outputs); returns how many could be."""
+def perturbed(job: Job, source: str, target: Path, *, limit: int | None, seed: int) -> int:
+    """Perturb tasks (two public tests of each exchange their outputs); returns how many could be.
+
+    `source`: a split, or a file or hub name. Tasks that are perturbed already are taken as they are.
+    """
     from cobalt.tasks.perturb import run_perturbation
 
-    if limit is None:
-        return run_perturbation(source, target, seed=seed).written
+    if source in SPLITS:
+        found = open_input(job.path("tasks", f"{source}.jsonl"))
+    else:
+        found = opened(job, source, "dev")
+    given = perturbed_tasks(job, found, limit)
+    if given is not None:
+        write_jsonl(target, given)
+        return rows(target)
     plain = target.with_name(f"{target.stem}.plain.jsonl")
-    _copy(source, plain, limit)
+    write_jsonl(plain, ready_tasks(job, found, limit))
     try:
         return run_perturbation(plain, target, seed=seed).written
     finally:
@@ -85,15 +97,14 @@ def _evaluation_set(job: Job, each: EvaluationSet) -> None:
     target = set_path(job, each)
     if target == job.path("tasks", f"{each.source}.jsonl"):
         return
-    source = (
-        job.path("tasks", f"{each.source}.jsonl") if each.source in SPLITS else data_at(each.source, job.file)
-    )
     if each.kind == "livecodebench":
-        _livecodebench(job, str(source), target, each)
+        _livecodebench(job, data_at(each.source, job.file), target, each)
     elif each.kind == "perturbed":
-        perturbed(source, target, limit=each.limit, seed=42)
+        perturbed(job, each.source, target, limit=each.limit, seed=42)
+    elif each.source in SPLITS:
+        _copy(job.path("tasks", f"{each.source}.jsonl"), target, each.limit)
     else:
-        _copy(source, target, each.limit)
+        write_jsonl(target, ready_tasks(job, opened(job, each.source, "heldout"), each.limit))
 
 
 def _livecodebench(job: Job, source: str, target: Path, each: EvaluationSet) -> None:
@@ -130,14 +141,6 @@ def _taco(job: Job) -> None:
     whole.unlink()
 
 
-def _copy(source: str | Path, target: Path, limit: int | None) -> None:
-    """The first `limit` rows of a source. Raises InputError for none."""
-    found = open_input(source)
-    write_jsonl(target, (row for _, row in islice(found, limit)))
-    if not target.stat().st_size:
-        raise InputError(f"{found.name}: there are no tasks")
-
-
-def chosen(job: Job, source: str) -> str | Path:
-    """A split of the run, or a file or hub name."""
-    return job.path("tasks", f"{source}.jsonl") if source in SPLITS else data_at(source, job.file)
+def _copy(source: Path, target: Path, limit: int | None) -> None:
+    """The first `limit` rows of a file of the run."""
+    write_jsonl(target, (row for _, row in islice(read_jsonl(source), limit)))

@@ -7,13 +7,15 @@ from typing import Any
 
 from cobalt.files import plain
 from cobalt.run.dialogues import judged as hidden_verdicts
-from cobalt.run.dialogues import multi_turn
-from cobalt.run.job import Job, complete
+from cobalt.run.dialogues import multi_turn, single_turn
+from cobalt.run.given import local_trajectories, trajectories
+from cobalt.run.job import Job
 from cobalt.run.ptb import perturbed_contexts
 from cobalt.run.rules import GROUP_SIZE, STORED, on_contexts
 from cobalt.run.sources import local_sources, rows, set_path, task_files, write_tasks
 from cobalt.run.stage import Outcome, Stage
 
+SPLIT_NAMES = {"train": "training", "dev": "development"}
 # Seconds on two idle cores, only for the time left that is shown; 0: runs beside another stage.
 _EXPECTED_S = {
     "data": 0.5, "collect": 46, "repair": 42, "judge": 17, "contexts": 1, "ptb_contexts": 60, "parquet": 1,
@@ -26,7 +28,12 @@ def stage(job: Job, name: str, title: str, **rest: Any) -> Stage:
     """A stage with its expected time scaled to the size of the run."""
     config = job.config
     held = (config.tasks.heldout or 175) * config.evaluate.samples / 600
-    train = (config.tasks.train or config.tasks.expected_train or 1000) * config.collect.samples / 1920
+    tasks = {
+        "train": config.tasks.train or config.tasks.expected_train or 1000,
+        "dev": config.tasks.dev or config.tasks.expected_dev or 250,
+    }
+    asked = sum(tasks[split] for split in config.collected) or tasks["train"]
+    train = asked * config.collect.samples / 1920
     size = {
         "train": (config.train.steps or 100) / 60, "train_single": (config.train.steps or 100) / 60,
         "evaluate": held, "controls": held, "perturb": 1.0, "hack_analysis": 1.0, "report": 1.0,
@@ -39,10 +46,11 @@ def data_stages(job: Job) -> list[Stage]:
     """Tasks; as the recipe needs them, trajectories, hidden tests and contexts; Parquet."""
     recipe = job.config.train.recipe
     stages = [_data(job)]
-    if on_contexts(recipe) or recipe in STORED:
+    if job.config.collected:
         stages.append(_collect(job))
     if on_contexts(recipe):
-        stages += [_repair(job), _judge(job), _contexts(job)]
+        stages += [_repair(job), _judge(job)] if job.config.collected else []
+        stages.append(_contexts(job))
     if recipe == "cobalt_ptb":
         stages.append(_ptb_contexts(job))
     return [*stages, _parquet(job)]
@@ -56,8 +64,10 @@ def _data(job: Job) -> Stage:
     tasks, sets = job.config.tasks, job.config.evaluate.sets
 
     def run() -> Outcome:
-        counts = write_tasks(job)
-        return Outcome(0, sum(counts.values()), {"splits": counts})
+        counts, left_out = write_tasks(job)
+        if left_out and job.view is not None:
+            job.view.note(f"{left_out} training tasks left out: development or held-out tasks say the same")
+        return Outcome(0, sum(counts.values()), {"splits": counts, "left_out": left_out})
 
     own = [each for each in sets if set_path(job, each) != _task(job, each.source)]
     made = {"name", "source", "kind", "limit", "functional"}
@@ -72,51 +82,73 @@ def _data(job: Job) -> Stage:
     )  # fmt: skip
 
 
+def _collected(job: Job, split: str, name: str) -> Path:
+    """A file of the reference's programs for the tasks of a split."""
+    return job.path("collect", f"{'' if split == 'train' else f'{split}_'}{name}.jsonl")
+
+
+def _whose(job: Job) -> str:
+    splits = job.config.collected
+    return "" if splits == ["train"] else f" ({' and '.join(SPLIT_NAMES[each] for each in splits)} tasks)"
+
+
 def _collect(job: Job) -> Stage:
-    train, single = _task(job, "train"), job.path("collect", "single.jsonl")
+    splits = job.config.collected
 
     def run() -> Outcome:
-        from cobalt.rollouts.single_turn import single_turn
-
-        with job.engine(job.model) as engine:
-            work = single_turn(
-                train, single, engine, job.evaluator, job.single_turn(),
-                concurrency=job.config.execution.concurrency, progress=job.view,
-            )  # fmt: skip
-            done = complete(job.wait(work))
-        return Outcome(done.total, done.total, {"programs": done.total * job.config.collect.samples})
+        counts = {}
+        for split in splits:
+            # The training tasks' first turns are in this file, which all that ask for them read.
+            target, once = _collected(job, split, "single"), split == "train"
+            counts[split] = single_turn(job, _task(job, split), target, shared_first=not once)
+        total = sum(counts.values())
+        return Outcome(total, total, {"tasks": counts, "programs": total * job.config.collect.samples})
 
     return stage(
-        job, "collect", "collect: first programs of the reference", run=run, inputs=[train],
-        outputs=[single],
+        job, "collect", f"collect: first programs of the reference{_whose(job)}", run=run,
+        inputs=[_task(job, split) for split in splits],
+        outputs=[_collected(job, split, "single") for split in splits],
         settings=plain(job.single_turn().record()) | job.model_basis | {"n": job.config.collect.samples},
     )  # fmt: skip
 
 
 def _repair(job: Job) -> Stage:
-    single, trajectories = job.path("collect", "single.jsonl"), job.path("collect", "trajectories.jsonl")
+    splits = job.config.collected
 
     def run() -> Outcome:
-        total = multi_turn(job, job.model, single, trajectories, job.repair())
+        total = 0
+        for split in splits:
+            single, target = (_collected(job, split, name) for name in ("single", "trajectories"))
+            total += multi_turn(job, job.model, single, target, job.repair())
         collect = job.config.collect
         return Outcome(total, total, {"programs": total * collect.samples * (collect.turns - 1)})
 
     return stage(
-        job, "repair", "repair: further turns on feedback", run=run, inputs=[single], outputs=[trajectories],
+        job, "repair", f"repair: further turns on feedback{_whose(job)}", run=run,
+        inputs=[_collected(job, split, "single") for split in splits],
+        outputs=[_collected(job, split, "trajectories") for split in splits],
         settings=plain(job.repair().record()) | job.model_basis,
     )  # fmt: skip
 
 
 def _judge(job: Job) -> Stage:
-    trajectories, judged = job.path("collect", "trajectories.jsonl"), job.path("collect", "judged.jsonl")
+    splits = job.config.collected
 
     def run() -> Outcome:
-        summary = hidden_verdicts(job, trajectories, judged)
-        return Outcome(summary["tasks"], summary["tasks"], {"pass_at_1": summary["pass_at_1"]})
+        found = {}
+        for split in splits:
+            trajectories, target = (_collected(job, split, name) for name in ("trajectories", "judged"))
+            found[split] = hidden_verdicts(job, trajectories, target)
+        total = sum(each["tasks"] for each in found.values())
+        return Outcome(
+            total, total, {"pass_at_1": {split: each["pass_at_1"] for split, each in found.items()}}
+        )
 
     return stage(
-        job, "judge", "judge: hidden tests", run=run, inputs=[trajectories], outputs=[judged], settings={}
-    )
+        job, "judge", f"judge: hidden tests{_whose(job)}", run=run,
+        inputs=[_collected(job, split, "trajectories") for split in splits],
+        outputs=[_collected(job, split, "judged") for split in splits], settings={},
+    )  # fmt: skip
 
 
 def _cut(job: Job) -> dict[str, Any]:
@@ -129,41 +161,60 @@ def _cut(job: Job) -> dict[str, Any]:
 
 
 def _contexts(job: Job) -> Stage:
-    judged, contexts = job.path("collect", "judged.jsonl"), job.path("contexts", "train.jsonl")
+    own, given = job.config.collected, job.config.given_trajectories
+    targets = {"train": job.path("contexts", "train.jsonl")}
+    if job.config.validates_on_trajectories:
+        targets["dev"] = job.path("contexts", "validation.jsonl")
 
     def run() -> Outcome:
         from cobalt.contexts.build import build_contexts
 
-        done = build_contexts(judged, contexts, model_name=str(job.model), **_cut(job))
-        return Outcome(done.tasks, done.contexts, plain(done))
+        made = {}
+        for split, target in targets.items():
+            made[split] = build_contexts(
+                trajectories(job, split) or _collected(job, split, "judged"), target,
+                is_test=split == "dev", model_name=str(job.model), **_cut(job),
+            )  # fmt: skip
+        facts = {split: plain(each) for split, each in made.items()}
+        tasks, contexts = (
+            sum(getattr(each, name) for each in made.values()) for name in ("tasks", "contexts")
+        )
+        return Outcome(tasks, contexts, facts)
 
     return stage(
-        job, "contexts", "contexts: select and slice", run=run, inputs=[judged], outputs=[contexts],
-        settings=_cut(job) | {"model_sha256": job.model_sha256},
+        job, "contexts", "contexts: select and slice", run=run,
+        inputs=[*(_collected(job, split, "judged") for split in targets if split in own),
+                *local_trajectories(job)],
+        outputs=list(targets.values()),
+        settings=_cut(job) | {"model_sha256": job.model_sha256, "validation": "dev" in targets, **given},
     )  # fmt: skip
 
 
 def _ptb_contexts(job: Job) -> Stage:
-    folder, single = job.path("ptb_contexts"), job.path("collect", "single.jsonl")
+    folder, single = job.path("ptb_contexts"), _collected(job, "train", "single")
+    inputs = [single] if "train" in job.config.collected else local_trajectories(job)
 
     def run() -> Outcome:
-        return Outcome(rows(single), perturbed_contexts(job, folder, **_cut(job)))
+        return Outcome(rows(_task(job, "train")), perturbed_contexts(job, folder, **_cut(job)))
 
     return stage(
-        job, "ptb_contexts", "contexts from perturbed tests", run=run, inputs=[single],
+        job, "ptb_contexts", "contexts from perturbed tests", run=run, inputs=inputs,
         outputs=[folder / "train.parquet"], owns=[folder],
-        settings=plain(job.repair().record()) | job.model_basis | _cut(job),
+        settings=plain(job.repair().record()) | job.model_basis | _cut(job)
+        | {"trajectories": job.config.given_trajectories["train"]},
     )  # fmt: skip
 
 
 def _parquet(job: Job) -> Stage:
     recipe, control = job.config.train.recipe, job.config.controls.single_turn_training
     train, dev, contexts = _task(job, "train"), _task(job, "dev"), job.path("contexts", "train.jsonl")
+    cut = job.path("contexts", "validation.jsonl") if job.config.validates_on_trajectories else None
     single = job.path("collect", "single.jsonl")
     many, one = job.path("parquet"), job.path("parquet_single")
     inputs, outputs = [train, dev], []
     if on_contexts(recipe):
-        inputs, outputs = [contexts, *inputs], [many / "train.parquet", many / "test.parquet"]
+        inputs = [contexts, *([] if cut is None else [cut]), *inputs]
+        outputs = [many / "train.parquet", many / "test.parquet"]
     elif recipe in STORED:
         inputs, outputs = [single, *inputs], [many / "groups.parquet"]
     if control or recipe not in STORED:
@@ -174,8 +225,8 @@ def _parquet(job: Job) -> Stage:
 
         read, written = 0, {}
         if on_contexts(recipe):
-            # Validation rows are openings of development tasks; verl asks for a file in any case.
-            made = build_parquet(contexts, _openings(job), many, kind="multi_turn").splits["train"]
+            # verl asks for a file of validation in any case.
+            made = build_parquet(contexts, cut or _openings(job), many, kind="multi_turn").splits["train"]
             read, written["multi_turn"] = made.read, made.written
         elif recipe in STORED:
             from cobalt.training.stored import write_groups

@@ -18,6 +18,7 @@ from cobalt.progress import Progress
 from cobalt.records import Row, TestCases, require
 from cobalt.rejects import UniqueIds
 from cobalt.tasks.doors import Converted, bad_row_flag, convert_rows, shown, tell
+from cobalt.tasks.released import PERTURBED, is_perturbed
 
 N_PAIRS = 2
 
@@ -78,12 +79,14 @@ def run_perturbation(
     *,
     seed: int = 42,
     n_pairs: int = N_PAIRS,
+    again: bool = False,
     on_bad_row: str = "fail",
     progress: Progress | None = None,
 ) -> PerturbSummary:
     """Replace ``output``, atomically, by the tasks of ``source`` with ``modified_test_cases`` and
     ``perturbed_public_test_cases`` added. Every task draws from ``seed`` and its id, so a task is perturbed
-    in the same way in any file.
+    in the same way in any file. Tasks that are perturbed already are refused, unless they are to be perturbed
+    ``again``.
 
     Raises InputError for an input that cannot be used (``file:line``, field); nothing has been changed then.
     """
@@ -93,6 +96,11 @@ def run_perturbation(
     summary, ids = PerturbSummary(), UniqueIds()
 
     def made(row: Row, where: str) -> Row | str:
+        if is_perturbed(row) and not again:
+            raise InputError(
+                f"{where}: field '{next(name for name in PERTURBED if name in row)}': this task is perturbed "
+                "already; use the file as it is, or perturb it once more with --again"
+            )
         public = require(row, "public_test_cases", (str, dict), where)
         tests = TestCases.parse(public, where=f"{where}: field 'public_test_cases'")
         rng = random.Random(f"perturbation {seed} {ids(row, where)!r}")
@@ -120,12 +128,13 @@ def main(argv: list[str] | None = None) -> int:
     flags.add_argument(
         "--n_pairs", type=int, default=N_PAIRS, help="(input, output) pairs that exchange outputs two by two"
     )
+    flags.add_argument("--again", action="store_true", help="perturb tasks that are perturbed already")
     bad_row_flag(flags)
     args = flags.parse_args(argv)
     with shown() as progress:
         summary = run_perturbation(
             args.input_file, args.output_file, seed=args.seed, n_pairs=args.n_pairs,
-            on_bad_row=args.on_bad_row, progress=progress,
+            again=args.again, on_bad_row=args.on_bad_row, progress=progress,
         )  # fmt: skip
     lines = [f"{args.output_file}: {summary.written} of {summary.read} tasks perturbed"]
     lines += [f"{count} tasks dropped: {reason}" for reason, count in summary.dropped.items()]

@@ -111,7 +111,7 @@ def test_the_serve_application_gets_what_the_configuration_says(tmp_path):
 
 CONFIG = """
 name: served
-tasks: {{family: files, train_file: tasks.jsonl, dev_file: tasks.jsonl, heldout_file: tasks.jsonl}}
+tasks: {{family: files, train_file: tasks.jsonl, dev_file: other.jsonl, heldout_file: other.jsonl}}
 model: {{path: {model}, engine: vllm, max_context: 4096}}
 collect: {{samples: 2, turns: 2}}
 train: {{recipe: cobalt}}
@@ -126,9 +126,10 @@ class Run:
 
     def __init__(self, folder: Path, delay: float) -> None:
         self.out, self.log, self.mark = folder / "out", folder / "log", f"mark-{folder.name}"
-        with (folder / "tasks.jsonl").open("w") as handle:
-            for key in range(6):
-                handle.write(json.dumps(add_task(key)) + "\n")
+        for name, keys in (("tasks", range(6)), ("other", range(6, 8))):
+            with (folder / f"{name}.jsonl").open("w") as handle:
+                for key in keys:
+                    handle.write(json.dumps(add_task(key)) + "\n")
         self.config = folder / "served.yaml"
         text = CONFIG.format(
             model=ROOT / "models/tiny-reference", python=sys.executable, script=CHAT[1], delay=delay,

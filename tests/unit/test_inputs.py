@@ -106,9 +106,14 @@ def test_names_of_nothing(name: str, message: str) -> None:
 
 def test_files_of_another_kind(tmp_path: Path) -> None:
     path = tmp_path / "x.json"
-    path.write_text("[{}]")
-    with pytest.raises(InputError, match="one JSON array"):
+    path.write_text('[\n {"id": 1},\n 2\n]')
+    with pytest.raises(InputError, match=r"x\.json: row 2: must be an object"):
         list(open_input(path))
+    path.write_text("[{")
+    with pytest.raises(InputError, match=r"x\.json: not valid JSON"):
+        list(open_input(path))
+    path.write_text(json.dumps(ROWS, indent=1))
+    assert [row for _, row in open_input(path)] == ROWS
     with pytest.raises(InputError, match="is a file and has no split 'dev'"):
         open_input(f"{path}:dev")
 

@@ -44,8 +44,12 @@ def stage(answer: dict, name: str) -> dict:
 def test_every_configuration_has_a_plan(path, capsys):
     assert main([str(path)]) == 0
     text = capsys.readouterr().out
-    for part in ("lengths", "collect", "repair", "train", "disk", "money", "assumptions used"):
+    whose = " (dev)" if load(path).collected == ["dev"] else ""
+    for part in (
+        "lengths", f"collect{whose}", f"repair{whose}", "train", "disk", "money", "assumptions used",
+    ):  # fmt: skip
         assert f"\n{part}\n" in text
+    assert text.count("skipped (collect.trajectories is given)") == (3 if whose else 0)
     assert "GPU hours" in text and "CPU hours" in text and " GB" in text and "wall time" in text
     small = workload(load(path, smoke=True), path)
     assert not small.on_gpu and estimate(small).total("wall_h") < 1
@@ -72,14 +76,19 @@ def test_the_papers_configuration():
         "thinking",
     )
     names = [each.name for each in work.sampling]
-    assert names == ["collect", "repair", "evaluate livecodebench", "evaluate taco_dev", "perturbed"]
+    assert names == [
+        "collect", "repair", "collect (dev)", "repair (dev)", "evaluate livecodebench", "evaluate taco_dev",
+        "perturbed",
+    ]  # fmt: skip
     assert [(each.tasks, each.samples, each.turns, each.models) for each in work.sampling] == [
-        (5853, 16, 1, 1), (5853, 16, 3, 1), (175, 16, 9, 2), (250, 16, 9, 2), (250, 16, 9, 2),
+        (5853, 16, 1, 1), (5853, 16, 3, 1), (250, 16, 1, 1), (250, 16, 3, 1),
+        (175, 16, 9, 2), (250, 16, 9, 2), (250, 16, 9, 2),
     ]  # fmt: skip
     (train,) = work.training
     assert (train.epochs, train.contexts, train.completions, train.steps) == (2, 128, 16, None)
     assert train.reference and train.old_log_probs and train.offload and not train.lora
     assert (train.validate_every, train.validation_tasks, train.memory_share) == (10, 250, 0.7)
+    assert train.validation_contexts == pytest.approx(0.8 * (1 + 2.5))  # as contest.* of the assumptions say
     answer = planned(PAPER)
     assert stage(answer, "collect")["completions"] == 5853 * 16
     assert stage(answer, "repair: hidden tests")["cpu_h"] > stage(answer, "repair")["cpu_h"]
@@ -94,8 +103,12 @@ def test_recipes_have_the_stages_that_they_need():
         found = estimate(work).as_dict()
         return [each.name for each in work.sampling[:-3]], stage(found, "train")
 
-    assert plan()[0] == ["collect", "repair"]
-    assert plan("train.recipe=cobalt_ptb")[0] == ["collect", "repair", "repair on perturbed tests"]
+    both = ["collect", "repair", "collect (dev)", "repair (dev)"]
+    assert plan()[0] == both
+    assert plan("contexts.validation=openings")[0] == both[:2]
+    assert plan("collect.trajectories=a/b")[0] == both[2:]
+    assert plan("collect.trajectories=a/b", "collect.dev_trajectories=a/b")[0] == []
+    assert plan("train.recipe=cobalt_ptb")[0] == [*both, "repair on perturbed tests"]
     names, stored = plan("train.recipe=offline_rl")
     assert names == ["collect"] and stored["completions"] == 0 and stored["updated_tokens"] > 0
     names, online = plan("train.recipe=mt_grpo")

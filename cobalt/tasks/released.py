@@ -1,0 +1,151 @@
+"""Ready tasks in the published columns (arXiv 2602.03806): what is there stays, what follows is added."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from cobalt.errors import InputError
+from cobalt.prompts import Prompts, function_statement
+from cobalt.records import Row, TestCases, require, row_id
+from cobalt.tasks.splits import NUM_PUBLIC, divide_tests
+
+PERTURBED = ("modified_test_cases", "perturbed_public_test_cases")
+NO_LABEL = "UNKNOWN"
+
+
+def is_perturbed(row: Row) -> bool:
+    """Whether two public tests of a task have exchanged their outputs already."""
+    return any(row.get(name) is not None for name in PERTURBED)
+
+
+def complete(row: Row, where: str, prompts: Prompts, num_public: int = NUM_PUBLIC) -> Row:
+    """A task with all that the stages read; unknown keys stay.
+
+    Needed: `id`; `instruction`, or `question` to wrap; `test_cases`, or both of its parts. Of
+    `public_test_cases` and `hidden_test_cases` a missing one is what the other leaves of `test_cases`; if
+    both are missing, the first `num_public` tests are public. Raises InputError, beginning with `where`.
+    """
+    if is_perturbed(row):
+        name = next(each for each in PERTURBED if row.get(each) is not None)
+        raise InputError(f"{where}: field '{name}': a perturbed task, where plain ones are needed")
+    both, public, hidden = (_tests(row, f"{part}test_cases", where) for part in ("", "public_", "hidden_"))
+    if both is None:
+        if public is None or hidden is None:
+            raise InputError(
+                f"{where}: field 'test_cases' is missing (it follows from 'public_test_cases' and "
+                "'hidden_test_cases' where both are there)"
+            )
+        both = public + hidden
+    if public is None and hidden is None:
+        public, hidden = divide_tests(both, num_public)
+    elif public is None and hidden is not None:
+        public = _without(both, _pairs(hidden), _pairs(both), f"{where}: field 'hidden_test_cases'")
+    elif hidden is None and public is not None:
+        hidden = _without(both, _pairs(public), _pairs(both), f"{where}: field 'public_test_cases'")
+    assert public is not None and hidden is not None
+    for name, tests in (("public", public), ("hidden", hidden)):
+        if not len(tests):
+            raise InputError(f"{where}: field 'test_cases': of its {len(both)} tests none is left as {name}")
+    return _told(row, where, prompts, both.fn_name) | {
+        "test_cases": _text(row, "test_cases", both),
+        "public_test_cases": _text(row, "public_test_cases", public),
+        "hidden_test_cases": _text(row, "hidden_test_cases", hidden),
+    }
+
+
+def complete_perturbed(row: Row, where: str, prompts: Prompts) -> Row:
+    """A perturbed task with all that dialogues on it and their analysis read; unknown keys stay.
+
+    The perturbed tests are `perturbed_public_test_cases`, or, where `modified_test_cases` stands alone, the
+    `public_test_cases`, which must hold these. `hidden_test_cases` may be missing if `test_cases` are there.
+    Raises InputError, beginning with `where`.
+    """
+    if not is_perturbed(row):
+        raise InputError(
+            f"{where}: fields '{PERTURBED[0]}' and '{PERTURBED[1]}' are missing: a plain task among "
+            "perturbed ones"
+        )
+    swapped, shown = (_tests(row, name, where) for name in PERTURBED)
+    public = _tests(row, "public_test_cases", where)
+    if shown is None:
+        if public is None:
+            raise InputError(f"{where}: field 'public_test_cases' is missing")
+        shown = public
+    if swapped is None:
+        known = _pairs(public) if public is not None else _pairs(shown)
+        changed = [pair for pair in _pairs(shown) if pair not in known]
+        if not changed:
+            raise InputError(
+                f"{where}: field 'modified_test_cases' is missing, and 'public_test_cases' do not tell which "
+                "tests were exchanged"
+            )
+        swapped = _of(changed, shown)
+    if any(pair not in _pairs(shown) for pair in _pairs(swapped)):
+        raise InputError(
+            f"{where}: field 'modified_test_cases': these tests are not among the perturbed ones "
+            f"('{PERTURBED[1] if row.get(PERTURBED[1]) is not None else 'public_test_cases'}')"
+        )
+    hidden, both = (_tests(row, name, where) for name in ("hidden_test_cases", "test_cases"))
+    if hidden is None:
+        if both is None:
+            raise InputError(
+                f"{where}: field 'hidden_test_cases' is missing, and 'test_cases', which hold them"
+            )
+        # The outputs of some were exchanged, so public tests are known by their inputs.
+        hidden = _without(both, shown.inputs, both.inputs, f"{where}: field 'public_test_cases'")
+    if not len(hidden):
+        raise InputError(f"{where}: field 'hidden_test_cases' holds no tests")
+    return _told(row, where, prompts, shown.fn_name) | {
+        "public_test_cases": _text(row, "public_test_cases", public or shown),
+        "hidden_test_cases": _text(row, "hidden_test_cases", hidden),
+        PERTURBED[0]: _text(row, PERTURBED[0], swapped),
+        PERTURBED[1]: _text(row, PERTURBED[1], shown),
+    }
+
+
+def _told(row: Row, where: str, prompts: Prompts, fn_name: str | None) -> Row:
+    """The row with its key checked, the statement wrapped and a label."""
+    row_id(row, where)
+    if row.get("instruction") is None:
+        if row.get("question") is None:
+            raise InputError(
+                f"{where}: field 'instruction' is missing (and 'question', which would be wrapped)"
+            )
+        asked = require(row, "question", str, where)
+        if fn_name is not None:
+            asked = function_statement(asked, fn_name, row.get("starter_code"))
+        row = row | {"instruction": prompts.wrap(asked)}
+    require(row, "instruction", str, where)
+    label = row.get("difficulty")
+    return row | {"difficulty": NO_LABEL if label is None else require(row, "difficulty", str, where)}
+
+
+def _tests(row: Row, name: str, where: str) -> TestCases | None:
+    if row.get(name) is None:
+        return None
+    return TestCases.parse(row[name], where=f"{where}: field '{name}'")
+
+
+def _text(row: Row, name: str, tests: TestCases) -> str:
+    stored = row.get(name)
+    return stored if isinstance(stored, str) else tests.to_json()
+
+
+def _pairs(tests: TestCases) -> list[Any]:
+    return list(zip(tests.inputs, tests.outputs, strict=True))
+
+
+def _of(pairs: Sequence[Any], like: TestCases) -> TestCases:
+    return TestCases([pair[0] for pair in pairs], [pair[1] for pair in pairs], like.fn_name)
+
+
+def _without(tests: TestCases, taken: Sequence[Any], keys: Sequence[Any], place: str) -> TestCases:
+    """`tests` without those whose keys are `taken`, once each. Raises InputError for one that is missing."""
+    left = list(zip(keys, _pairs(tests), strict=True))
+    for each in taken:
+        found = next((position for position, (key, _) in enumerate(left) if key == each), None)
+        if found is None:
+            raise InputError(f"{place} holds a test that 'test_cases' does not")
+        del left[found]
+    return _of([pair for _, pair in left], tests)
