@@ -105,19 +105,15 @@ USES: dict[str, dict[str, tuple[str, ...]]] = {
     "single-turn completions": {
         "run_multi_turn_*.py": ("instruction", "public_test_cases"),
         "eval_multi_turn.py, after them": ("hidden_test_cases",),
-        "preproc/process_multi_turn_taco.py, at last": ("test_cases|public_test_cases",),
+        "preproc/process_multi_turn_taco.py, after them": ("test_cases", "difficulty"),
         "cobalt stored_groups": ("instruction", "exec_results"),
     },
     "trajectories": {
         "eval_multi_turn.py": ("hidden_test_cases",),
-        "preproc/process_multi_turn_taco.py, after it": (
-            "public_pass_rates", "test_cases|public_test_cases", "test_cases|hidden_test_cases",
-        ),
+        "preproc/process_multi_turn_taco.py, after it": ("public_pass_rates", "test_cases", "difficulty"),
     },
     "evaluated trajectories": {
-        "preproc/process_multi_turn_taco.py": (
-            "public_pass_rates", "test_cases|public_test_cases", "test_cases|hidden_test_cases",
-        ),
+        "preproc/process_multi_turn_taco.py": ("public_pass_rates", "test_cases", "difficulty"),
         "cobalt run (collect.trajectories)": (
             "public_pass_rates", "test_cases|public_test_cases", "test_cases|hidden_test_cases",
         ),

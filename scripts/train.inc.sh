@@ -12,11 +12,7 @@ run_training() {
   local arguments=(--recipe "$recipe" --profile "$profile" --model "$model"
     --output "${OUTPUT:-outputs/train_$recipe}")
   [ -z "${TRAIN_FILE:-}" ] || arguments+=(--train_file "$TRAIN_FILE")
-  if [ -n "${VAL_FILE:-}" ]; then
-    arguments+=(--val_file "$VAL_FILE")
-  elif [ -n "${TRAIN_FILE:-}" ] && [ -e "$(dirname "$TRAIN_FILE")/test.parquet" ]; then
-    arguments+=(--val_file "$(dirname "$TRAIN_FILE")/test.parquet")
-  fi
+  [ -z "${VAL_FILE:-}" ] || arguments+=(--val_file "$VAL_FILE")
   [ -z "${PTB_FILE:-}" ] || arguments+=(--ptb_file "$PTB_FILE")
   if [ "$profile" = gpu ]; then
     arguments+=("trainer.n_gpus_per_node=${GPUS:-4}" "trainer.nnodes=${NODES:-1}")

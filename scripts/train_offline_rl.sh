@@ -3,9 +3,10 @@
 #
 #   scripts/train_offline_rl.sh [--flag value ...] [hydra.override=value ...]
 #
-# Environment (a flag of the same meaning wins):
+# Environment (a flag of the same meaning wins, and over both an override: data.train_files, data.val_files,
+# actor_rollout_ref.model.path, trainer.default_local_dir):
 #   MODEL       Hugging Face folder, or name of a cached model       (default Qwen/Qwen3-8B)
-#   TRAIN_FILE  Parquet file from cobalt stored_groups
+#   TRAIN_FILE  Parquet file from cobalt stored_groups               (default data/train.parquet)
 #   OUTPUT      folder of this training; run again to continue       (default outputs/train_offline_rl)
 #   PROFILE     gpu or cpu                                           (default gpu)
 #   GPUS NODES  GPUs per node and nodes, for PROFILE=gpu             (default 4 and 1)

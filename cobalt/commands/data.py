@@ -93,9 +93,9 @@ def _check_content(row: Row, where: str, kind: str) -> None:
     elif kind in ("trajectories", "evaluated trajectories"):
         from cobalt.contexts.trajectories import read_trajectories
 
-        full = row
+        full = row if row.get("difficulty") is not None else row | {"difficulty": ""}
         if row.get("test_cases") is None:  # another stage's business: here only the axes count
-            full = row | {
+            full = full | {
                 "test_cases": _ANY_TESTS,
                 "public_test_cases": _ANY_TESTS,
                 "hidden_test_cases": None,

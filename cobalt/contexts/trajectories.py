@@ -10,7 +10,6 @@ from typing import Any
 from cobalt.contexts.select import all_solved, combined_rate
 from cobalt.errors import InputError
 from cobalt.records import Message, Row, TestCases, require, row_id
-from cobalt.tasks.released import NO_LABEL, is_perturbed
 
 ASSUMED_PUBLIC = 4
 
@@ -42,16 +41,11 @@ class Trajectories:
 def read_trajectories(row: Row, where: str) -> Trajectories:
     """Check one row and combine its rates. ``where`` (``file:line``) opens every error.
 
-    `difficulty` may be missing, as may `test_cases` where both of its parts are there. Public rates are
-    ``[turns][samples]``, hidden rates ``[samples][turns]``. Raises InputError for a missing or malformed
-    field, and for verdicts that are faults of the evaluation.
+    Public rates are ``[turns][samples]``, hidden rates ``[samples][turns]``. Raises InputError for a
+    missing or malformed field, and for verdicts that are faults of the evaluation.
     """
     task_id = row_id(row, where)
-    difficulty = NO_LABEL if row.get("difficulty") is None else require(row, "difficulty", str, where)
-    parts = (row.get("public_test_cases"), row.get("hidden_test_cases"))
-    if row.get("test_cases") is None and None not in parts and not is_perturbed(row):
-        both = _tests(row, "public_test_cases", where) + _tests(row, "hidden_test_cases", where)
-        row = row | {"test_cases": both.to_json()}
+    difficulty = require(row, "difficulty", str, where)
     tests = _tests(row, "test_cases", where)
     counted = row.get("public_test_cases") is not None
     n_public = len(_tests(row, "public_test_cases", where)) if counted else ASSUMED_PUBLIC

@@ -16,7 +16,7 @@ from cobalt.rejects import UniqueIds
 from cobalt.run.rules import data_at, local_path
 from cobalt.run.sections import SPLITS
 from cobalt.tasks.overlap import statement_of
-from cobalt.tasks.released import complete, complete_perturbed, is_perturbed
+from cobalt.tasks.released import complete, complete_perturbed, is_perturbed, whole_trajectories
 from cobalt.tasks.splits import statement_key
 
 if TYPE_CHECKING:
@@ -86,7 +86,7 @@ class Held:
         for split, name, limit in named:
             if name is not None and not (local_only and local_path(data_at(name, job.file)) is None):
                 for where, row in islice(opened(job, name, split), limit):
-                    self._places[statement_key(_statement(row, where))] = where
+                    self._places.setdefault(statement_key(_statement(row, where)), where)
 
     def admits(self, row: Row, where: str) -> bool:
         """Whether a task may be trained on. Raises InputError for one that may not and is not dropped."""
@@ -112,15 +112,18 @@ def _statement(row: Row, where: str) -> str:
         raise InputError(f"{where}: field 'conversations' holds no user message") from None
 
 
-class Admitted(Input):
-    """The rows of a source that may be trained on."""
+class Ready(Input):
+    """The rows of a source of trajectories, whole; without those that `held` says are left out."""
 
-    def __init__(self, source: Input, held: Held) -> None:
+    def __init__(self, source: Input, held: Held | None) -> None:
         super().__init__(source.name, source.parts, source._table, source.revision)
         self._held = held
 
     def raw(self) -> Iterator[tuple[str, Raw]]:
-        return ((where, raw) for where, raw in super().raw() if self._held.admits(parsed(raw, where), where))
+        for where, raw in super().raw():
+            row = whole_trajectories(parsed(raw, where), where)
+            if self._held is None or self._held.admits(row, where):
+                yield where, row
 
 
 def trajectories(job: Job, split: str) -> Input | None:
@@ -128,8 +131,8 @@ def trajectories(job: Job, split: str) -> Input | None:
     name = job.config.given_trajectories[split]
     if name is None:
         return None
-    source = opened(job, name, split)
-    return Admitted(source, Held(job)) if split == "train" and job.config.tasks.overlap == "drop" else source
+    drop = split == "train" and job.config.tasks.overlap == "drop"
+    return Ready(opened(job, name, split), Held(job) if drop else None)
 
 
 def local_trajectories(job: Job) -> list[Path]:
@@ -181,13 +184,13 @@ def check_given(job: Job, stages: Collection[str], *, local_only: bool) -> list[
             deque(perturbed_tasks(job, found, limit) or ready_tasks(job, found, limit), maxlen=0)
     for split, name in ready.items():
         if (found := source(name, split)) is not None:
-            _check_trajectories(found, held if split == "train" else None)
+            _check_trajectories(Ready(found, held if split == "train" else None))
             if split == "train" and "ptb_contexts" in stages:
                 deque((require(row, "responses", list, where) for where, row in found), maxlen=0)
     return notes
 
 
-def _check_trajectories(source: Input, held: Held | None) -> None:
+def _check_trajectories(source: Ready) -> None:
     from cobalt.contexts.trajectories import read_trajectories
 
     ids = UniqueIds()
@@ -198,8 +201,6 @@ def _check_trajectories(source: Input, held: Held | None) -> None:
                 f"{where}: field 'all_pass_rates' is missing: eval_multi_turn.py adds it to trajectories"
             )
         read_trajectories(row, where)
-        if held is not None:
-            held.admits(row, where)
     if next(iter(source), None) is None:
         raise InputError(f"{source.name}: there are no trajectories")
 

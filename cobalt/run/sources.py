@@ -19,8 +19,12 @@ if TYPE_CHECKING:
 
 def set_path(job: Job, each: EvaluationSet) -> Path:
     """The tasks of an evaluation set: those of a split as they are, or a file of their own."""
-    whole = each.kind == "tasks" and each.limit is None and each.source in SPLITS
-    return job.path("tasks", f"{each.source if whole else each.name}.jsonl")
+    return job.path("tasks", f"{each.source if is_split(each) else each.name}.jsonl")
+
+
+def is_split(each: EvaluationSet) -> bool:
+    """Whether a set is a split of the run's tasks as it is."""
+    return each.kind == "tasks" and each.limit is None and each.source in SPLITS
 
 
 def task_files(job: Job) -> list[Path]:
@@ -95,7 +99,7 @@ def perturbed(job: Job, source: str, target: Path, *, limit: int | None, seed: i
 
 def _evaluation_set(job: Job, each: EvaluationSet) -> None:
     target = set_path(job, each)
-    if target == job.path("tasks", f"{each.source}.jsonl"):
+    if is_split(each):
         return
     if each.kind == "livecodebench":
         _livecodebench(job, data_at(each.source, job.file), target, each)

@@ -12,7 +12,7 @@ from cobalt.run.given import local_trajectories, trajectories
 from cobalt.run.job import Job
 from cobalt.run.ptb import perturbed_contexts
 from cobalt.run.rules import GROUP_SIZE, STORED, on_contexts
-from cobalt.run.sources import local_sources, rows, set_path, task_files, write_tasks
+from cobalt.run.sources import is_split, local_sources, rows, task_files, write_tasks
 from cobalt.run.stage import Outcome, Stage
 
 SPLIT_NAMES = {"train": "training", "dev": "development"}
@@ -69,7 +69,7 @@ def _data(job: Job) -> Stage:
             job.view.note(f"{left_out} training tasks left out: development or held-out tasks say the same")
         return Outcome(0, sum(counts.values()), {"splits": counts, "left_out": left_out})
 
-    own = [each for each in sets if set_path(job, each) != _task(job, each.source)]
+    own = [each for each in sets if not is_split(each)]
     made = {"name", "source", "kind", "limit", "functional"}
     settings = {
         "family_hash": job.family_hash, "seed": job.task_seed, "prompts": job.prompts.sha256,

@@ -104,6 +104,16 @@ def complete_perturbed(row: Row, where: str, prompts: Prompts) -> Row:
     }
 
 
+def whole_trajectories(row: Row, where: str) -> Row:
+    """Evaluated trajectories with `difficulty`, and with `test_cases` where both of its parts are there."""
+    row = row | {"difficulty": NO_LABEL} if row.get("difficulty") is None else row
+    if row.get("test_cases") is None and not is_perturbed(row):
+        public, hidden = (_tests(row, f"{part}_test_cases", where) for part in ("public", "hidden"))
+        if public is not None and hidden is not None:
+            row = row | {"test_cases": (public + hidden).to_json()}
+    return row
+
+
 def _told(row: Row, where: str, prompts: Prompts, fn_name: str | None) -> Row:
     """The row with its key checked, the statement wrapped and a label."""
     row_id(row, where)

@@ -28,6 +28,19 @@ class DataCheck:
     longest_prompt: int
 
 
+def check_files(paths: Any, *, what: str, validation: bool, dialogues: bool = False) -> Any:
+    """The rows of one file, or of several one after another, as ``check_file`` gives them."""
+    import pyarrow
+
+    files = [paths] if isinstance(paths, str | Path) else list(paths)
+    tables = [check_file(Path(path), what=what, validation=validation, dialogues=dialogues) for path in files]
+    try:
+        return tables[0] if len(tables) == 1 else pyarrow.concat_tables(tables, promote_options="permissive")
+    except (pyarrow.ArrowInvalid, pyarrow.ArrowTypeError) as error:
+        said = " ".join(str(error).split())
+        raise InputError(f"{what} {', '.join(map(str, files))}: columns differ ({said})") from None
+
+
 def check_file(path: Path, *, what: str, validation: bool, dialogues: bool = False) -> Any:
     """Read a file and check every row; returns the pyarrow table. ``dialogues``: rows need public tests.
 
@@ -94,10 +107,13 @@ def _check_row(row: dict[str, Any], where: str, validation: bool) -> None:
         raise InputError(f"{where}: extra_info.prev_best_pass_rate must be in [0, 1], got {best!r}")
 
 
-def fit_prompts(table: Any, path: Path, tokenizer: Any, limit: int, filtered: Path, what: str) -> DataCheck:
+def fit_prompts(
+    table: Any, path: Path | None, tokenizer: Any, limit: int, filtered: Path, what: str
+) -> DataCheck:
     """Count the tokens of every prompt as the trainer will and leave out rows over ``limit``.
 
-    If there are any, the other rows are written to ``filtered``. Raises InputError if none is left.
+    If there are any, or the table is that of no one file (``path`` None), the rows to train on are written to
+    ``filtered``. Raises InputError if none is left.
     """
     import pyarrow.parquet as parquet
 
@@ -109,11 +125,12 @@ def fit_prompts(table: Any, path: Path, tokenizer: Any, limit: int, filtered: Pa
     lengths = [len(ids) for ids in tokenizer(texts, add_special_tokens=False)["input_ids"]]
     kept = [number for number, length in enumerate(lengths) if length <= limit]
     if not kept:
+        where = what if path is None else f"{what} {path}"
         raise InputError(
-            f"{what} {path}: every one of the {len(lengths)} prompts is longer than "
+            f"{where}: every one of the {len(lengths)} prompts is longer than "
             f"data.max_prompt_length={limit} (shortest {min(lengths)} tokens)"
         )
-    if len(kept) < len(lengths):
+    if path is None or len(kept) < len(lengths):
         filtered.parent.mkdir(parents=True, exist_ok=True)
         parquet.write_table(table.take(kept), filtered)
         path = filtered

@@ -18,7 +18,7 @@ from cobalt.errors import InfraError, InputError
 from cobalt.files import atomic_write
 from cobalt.flags import parser, positive_int, run_main
 from cobalt.training import entry, outcome
-from cobalt.training.asked import check_inputs, composed
+from cobalt.training.asked import FLAGS, Files, check_inputs, composed, settle
 from cobalt.training.card import card
 from cobalt.training.outcome import METRICS, TrainResult
 from cobalt.training.plugins import is_own, module_folder
@@ -43,8 +43,8 @@ class PortTaken(InfraError):
 
 def train(
     *,
-    train_file: Path | str,
-    val_file: Path | str | None = None,
+    train_file: Files,
+    val_file: Files = None,
     model: Path | str,
     output: Path | str,
     profile: str = "cpu",
@@ -66,7 +66,7 @@ def train(
 ) -> TrainResult:
     """Train a model by a recipe and return what came of it.
 
-    Args: ``train_file`` and ``val_file`` in Parquet (offline recipes need only the first); ``model`` a
+    Args: ``train_file`` and ``val_file`` in Parquet, or several (offline recipes need one); ``model`` a
     Hugging Face folder (or name, on GPUs); ``output`` a folder of this training alone: run again with the
     same arguments, it continues from its last checkpoint (``resume`` ``auto``; ``never`` refuses a folder
     that has one; a path names another ``global_step_N``). ``recipe``: a file of ``verl/config/recipe``,
@@ -226,15 +226,14 @@ def main(argv: list[str] | None = None) -> int:
     from cobalt.progress import make_progress
 
     flags = parser(
-        "Train a policy by a recipe (docs/recipes.md). Remaining arguments are Hydra overrides (key=value). "
+        "Train a policy by a recipe (docs/recipes.md). Remaining arguments are Hydra overrides (key=value), "
+        f"which win over flags; {', '.join(FLAGS)} mean --train_file, --val_file, --model, --output. "
         "SIGTERM saves after the step under way and ends; the same command goes on."
     )
-    flags.add_argument("--train_file", required=True, help="Parquet file with training rows")
-    flags.add_argument("--val_file", help="Parquet file with validation rows (not for offline recipes)")
-    flags.add_argument(
-        "--model", required=True, help="Hugging Face folder (on GPUs also a cached model's name)"
-    )
-    flags.add_argument("-o", "--output", required=True, help="folder of this training; run again to continue")
+    flags.add_argument("--train_file", help="Parquet file with training rows (default: data/train.parquet)")
+    flags.add_argument("--val_file", help="and for validation (default: test.parquet beside --train_file)")
+    flags.add_argument("--model", help="Hugging Face folder (on GPUs also a cached model's name)")
+    flags.add_argument("-o", "--output", help="folder of this training; run again to continue")
     names = ", ".join((*choices("recipe"), "or a YAML file of your own"))
     flags.add_argument("--recipe", default="cobalt", help=f"method: {names}", type=_recipe)
     flags.add_argument("--profile", choices=choices("profile"), default="gpu", help="hardware settings")
@@ -256,6 +255,10 @@ def main(argv: list[str] | None = None) -> int:
     flags.add_argument("--dry_run", action="store_true", help="check everything, print the plan, stop")
     flags.add_argument("overrides", nargs="*", metavar="key=value", help="Hydra overrides, passed to verl")
     args = vars(flags.parse_intermixed_args(argv))
+    settle(args)
+    missing = [f"--{name}" for name in ("model", "output") if args[name] is None]
+    if missing:
+        flags.error(f"the following arguments are required: {', '.join(missing)}")
     if args.pop("wandb"):
         args["overrides"] = ["trainer.logger=[console,file,tensorboard,wandb]", *args["overrides"]]
     with _termination() as stop:

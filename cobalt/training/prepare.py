@@ -11,7 +11,7 @@ from typing import Any
 from cobalt.errors import InputError
 from cobalt.rewards.verpo import Constants
 from cobalt.training import outcome
-from cobalt.training.data import DataCheck, check_file, fit_prompts
+from cobalt.training.data import DataCheck, check_file, check_files, fit_prompts
 from cobalt.training.dialogue import DialogueSettings
 from cobalt.training.memory import memory
 from cobalt.training.mix import write_mix
@@ -47,6 +47,8 @@ def prepare(config: Any) -> tuple[Plan, list[str]]:
     devices = int(config.trainer.n_gpus_per_node) * int(config.trainer.nnodes)
     mini = int(actor.ppo_mini_batch_size) * int(config.actor_rollout_ref.rollout.n) // devices
     actor.ppo_micro_batch_size_per_gpu = min(int(actor.ppo_micro_batch_size_per_gpu), max(1, mini))
+    if settings.method == "verl":
+        _check_blocks(settings.token_mean_over, actor, mini)
     for part in (config.actor_rollout_ref.rollout, config.actor_rollout_ref.ref):
         # batches come in whole mini-batches, also where samples were masked, and verl wants equal passes
         part.log_prob_micro_batch_size_per_gpu = _divisor(mini, int(part.log_prob_micro_batch_size_per_gpu))
@@ -71,6 +73,17 @@ def prepare(config: Any) -> tuple[Plan, list[str]]:
     return plan, notes
 
 
+def _check_blocks(rows: Any, actor: Any, mini: int) -> None:
+    """Blocks of the loss lie within micro-batches, so they must fill them."""
+    micro = int(actor.ppo_micro_batch_size_per_gpu)
+    anyway = actor.use_dynamic_bsz or actor.loss_agg_mode != "token-mean" or micro == mini
+    if rows is not None and not (isinstance(rows, int) and rows > 0 and (anyway or micro % rows == 0)):
+        raise InputError(
+            f"cobalt.token_mean_over={rows}: must be null or a number of sequences that divides "
+            f"actor_rollout_ref.actor.ppo_micro_batch_size_per_gpu={micro}"
+        )
+
+
 def _divisor(number: int, bound: int) -> int:
     """The largest divisor of ``number`` that is at most ``bound``; 1 for a number below 1."""
     return next((d for d in range(min(number, bound), 0, -1) if number % d == 0), 1)
@@ -85,8 +98,8 @@ def _rows(config: Any, tokenizer: Any, notes: list[str]) -> dict[str, DataCheck]
         ("train_files", "training data", False),
         ("val_files", "validation data", True),
     ):
-        path = Path(data[key])
-        table = check_file(path, what=what, validation=validation, dialogues=dialogues)
+        table = check_files(data[key], what=what, validation=validation, dialogues=dialogues)
+        path = Path(data[key]) if isinstance(data[key], str) else None
         if config.cobalt.ptb.file is not None and not validation:
             perturbed = check_file(Path(config.cobalt.ptb.file), what="perturbed contexts", validation=False)
             path = folder / "mixed.parquet"

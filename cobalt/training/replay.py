@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from typing import Any
 
 import transfer_queue as tq
@@ -24,6 +25,9 @@ class LoudReplayBuffer(ReplayBuffer):
     padding rows whose response mask is zero, so the gradient is that of the remaining samples, and advantages
     are computed among them. A group with fewer than two of them has no baseline and leaves as a whole. Both
     are counted in ``reward/masked``; more than ``max_masked_share`` of a batch stops the run.
+
+    It also puts a batch in the order of its prompts. In the stock one samples stand as they finished, so that
+    on GPUs the first mini-batch would hold the short responses and the last one the long.
 
     ``sampler_kwargs``: ``samples_per_prompt``, ``max_masked_share`` in [0, 1], ``poll_interval_s``.
     """
@@ -50,6 +54,7 @@ class LoudReplayBuffer(ReplayBuffer):
         )
         if partition_id == "val":
             return batch, metrics  # a validation sample without a verdict has already stopped the run
+        in_order(batch, self.prompt_global_steps[partition_id])
         infos: list[dict[str, float]] = []
         turns: dict[str, list[dict[str, Any]]] = {}
         timing: dict[str, float] = {}
@@ -80,3 +85,15 @@ class LoudReplayBuffer(ReplayBuffer):
         tq.kv_clear(keys=sorted(keys), partition_id=batch.partition_id)
         kept = [(key, tag) for key, tag in zip(batch.keys, batch.tags, strict=True) if key not in keys]
         batch.keys, batch.tags = [key for key, _ in kept], [tag for _, tag in kept]
+
+
+def in_order(batch: Any, prompts: Iterable[str]) -> None:
+    """Sort a batch by its keys ``{uid}_{session}_{index}``: place of the uid in ``prompts``, then numbers."""
+    places = {uid: place for place, uid in enumerate(prompts)}
+
+    def place(row: tuple[str, Any]) -> tuple[int, int, int]:
+        uid, session, index = row[0].rsplit("_", 2)
+        return places[uid], int(session), int(index)
+
+    rows = sorted(zip(batch.keys, batch.tags, strict=True), key=place)
+    batch.keys, batch.tags = [key for key, _ in rows], [tag for _, tag in rows]

@@ -19,6 +19,7 @@ from verl.workers.utils.padding import response_from_nested
 
 from cobalt.rewards.verpo import Constants
 from cobalt.training import advantages
+from cobalt.training.losses import loss_function
 from cobalt.training.outcome import STOP_REQUEST
 from cobalt.training.plugins import load_plugins
 from cobalt.training.private import check_trainer
@@ -30,7 +31,7 @@ EXPOSED = "timing_s/reward_exposed"
 
 @register_trainer(NAME)
 class CobaltTrainer(PPOTrainerSync):
-    """Adds to verl's trainer, and changes nothing of what it computes:
+    """Adds to verl's trainer:
 
     - A file ``stop-request`` beside the checkpoints ends the run after the step under way, with a checkpoint.
     - Where rollout log-probabilities are taken as they are (``bypass_mode``), the trainer's own are computed
@@ -38,6 +39,7 @@ class CobaltTrainer(PPOTrainerSync):
       ``actor/entropy`` only.
     - ``reward/step_share``: the part of a step that waits for nothing but verdicts.
     - The keys of the rows reach estimators that need more than rewards (cobalt.training.advantages).
+    - ``cobalt.token_mean_over`` gives the workers another loss function (cobalt.training.losses).
     """
 
     def __init__(self, config: Any) -> None:
@@ -48,6 +50,12 @@ class CobaltTrainer(PPOTrainerSync):
         self._stop_request = Path(config.trainer.default_local_dir).parent / STOP_REQUEST
 
     total_training_steps: int
+
+    def on_init_end(self) -> None:
+        loss = loss_function(self.config)
+        if loss is not None:
+            self.actor_rollout_wg.set_loss_fn(loss)
+        super().on_init_end()
 
     def on_step_end(self) -> None:
         super().on_step_end()

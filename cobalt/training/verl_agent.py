@@ -1,4 +1,4 @@
-"""Online dialogues in verl's own agent loops (GPU profile; on CPU the batch path does the same in rounds)."""
+"""Rollouts in verl's own agent loops (GPU profile; on CPU the batch path does the same in rounds)."""
 
 from __future__ import annotations
 
@@ -9,12 +9,28 @@ from uuid import uuid4
 from omegaconf import OmegaConf
 from verl.experimental.agent_loop import AgentLoopBase, AgentLoopOutput
 from verl.experimental.agent_loop.agent_loop import AgentLoopMetrics
+from verl.experimental.agent_loop.single_turn_agent_loop import SingleTurnAgentLoop
 
 from cobalt.training.dialogue import Dialogue, DialogueSettings, Judge
 from cobalt.training.scoring import Scorer, is_validation, make_scorer
 
 TURNS = "cobalt_turns"  # as cobalt.training.replay.TURNS, which workers need not import
 _scorers: dict[int, Scorer] = {}  # one evaluator connection per worker process, whatever the number of loops
+
+
+class SingleTurnLoop(SingleTurnAgentLoop):
+    """Takes the place of verl's loop ``single_turn_agent`` (verl/config/agent_loops.yaml).
+
+    With that one an empty response stops the run: there is no token to hold its reward.
+    """
+
+    async def run(self, sampling_params: dict[str, Any], *args: Any, **row: Any) -> AgentLoopOutput:
+        output = await super().run(sampling_params, *args, **row)
+        if not output.response_ids:
+            _hold(output, self.tokenizer.eos_token_id)
+            if not sampling_params.get("logprobs"):
+                output.response_logprobs = None
+        return output
 
 
 class DialogueLoop(AgentLoopBase):
@@ -57,12 +73,6 @@ class DialogueLoop(AgentLoopBase):
             dialogue.add_response(ids, logprobs, text)
             versions.append(dict(output.extra_fields or {}))
             await self.judge.after_turn(dialogue, row)
-        if not dialogue.response_ids:  # scored, but there is no token to train and none to hold the reward
-            dialogue.response_ids, dialogue.mask, dialogue.logprobs = (
-                [self.tokenizer.eos_token_id],
-                [0],
-                [0.0],
-            )
         score = self.judge.total(dialogue, validation=is_validation(row["extra_info"]))
         extra: dict[str, Any] = {
             **versions[-1],
@@ -73,7 +83,7 @@ class DialogueLoop(AgentLoopBase):
         }
         if self.settings.every_turn:
             extra[TURNS] = dialogue.turns()
-        return AgentLoopOutput(
+        output = AgentLoopOutput(
             prompt_ids=dialogue.prompt_ids,
             response_ids=dialogue.response_ids,
             response_mask=dialogue.mask,
@@ -83,6 +93,14 @@ class DialogueLoop(AgentLoopBase):
             reward_score=score.reward,
             extra_fields=extra,
         )
+        if not output.response_ids:
+            _hold(output, self.tokenizer.eos_token_id)
+        return output
+
+
+def _hold(output: AgentLoopOutput, token: int) -> None:
+    """Give an empty response one token that holds its reward and that nothing is learnt from."""
+    output.response_ids, output.response_mask, output.response_logprobs = [token], [0], [0.0]
 
 
 def _span(versions: list[dict[str, Any]]) -> dict[str, Any]:

@@ -3,7 +3,7 @@
 # Our own choice: which ablations the paper has is not known here.
 #
 # Configuration: configs/qwen3-8b.yaml
-# Expected:      2,430 GPU hours (h100-80), 860 GB of disk
+# Expected:      2,470 GPU hours (h100-80), 860 GB of disk
 # Published:     not given in the abstract
 . "$(dirname "${BASH_SOURCE[0]}")/common.inc.sh"
 for model in ${MODELS:-qwen3-8b}; do

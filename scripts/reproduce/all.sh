@@ -3,7 +3,7 @@
 # something (released data, a provider's key) is named at the end, with exit code 2; the others are run all the same.
 #
 # Configuration: configs/qwen3-8b.yaml and configs/r1-distill-llama-8b.yaml
-# Expected:      7,330 GPU hours (h100-80), 3,850 GB of disk
+# Expected:      7,410 GPU hours (h100-80), 3,850 GB of disk
 # Published:     see the scripts
 . "$(dirname "${BASH_SOURCE[0]}")/common.inc.sh"
 lacking=()

@@ -2,7 +2,7 @@
 # Offline RL: groups of stored programs, no sampling and no execution while training (arXiv 2605.28409).
 #
 # Configuration: configs/qwen3-8b.yaml
-# Expected:      950 GPU hours (h100-80), 560 GB of disk
+# Expected:      970 GPU hours (h100-80), 560 GB of disk
 # Published:     not given in the abstract
 . "$(dirname "${BASH_SOURCE[0]}")/common.inc.sh"
 for model in ${MODELS:-qwen3-8b}; do

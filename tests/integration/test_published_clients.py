@@ -27,8 +27,9 @@ pytestmark = [
 ]
 # `--data_file` and `--input_file` both claim `-i` there: argparse does not start. Here the later one has it.
 RESOLVED = """python -c '
-import argparse, functools, runpy, sys
-argparse.ArgumentParser = functools.partial(argparse.ArgumentParser, conflict_handler="resolve")
+import argparse, runpy, sys
+init = argparse.ArgumentParser.__init__
+init.__defaults__ = tuple("resolve" if each == "error" else each for each in init.__defaults__)
 sys.argv = sys.argv[1:]
 runpy.run_path(sys.argv[0], run_name="__main__")' """
 

@@ -75,7 +75,7 @@ def test_from_tasks_to_evaluated_trajectories(server, tasks, tmp_path):
                     (1.0, 1.0) if "print(a + b)" in text
                     else (1.0, 1 / 3) if "abs" in text
                     else (0.0, 0.0) if "```" not in text or "int(input())" in text
-                    else (0.5, 1 / 3)
+                    else (0.5, (2 if row["id"] == 0 else 1) / 3)  # -3 - 0 is right
                 )  # fmt: skip
                 assert (public, hidden) == pytest.approx(wanted), text
                 feedback = row["conversations"][s][3 + 2 * t]["content"]

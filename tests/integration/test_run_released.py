@@ -69,15 +69,13 @@ def test_a_run_from_released_files_to_training_data(released):
         words = [sys.executable, *map(str, [*door, "-o", made, *model, *flags])]
         assert subprocess.run(words, capture_output=True, cwd=folder).returncode == 0
         assert rows(out / "contexts" / f"{split}.jsonl") == rows(made)
-    kept = read_parquet(out / "parquet" / "test.parquet")
+    kept = list(read_parquet(out / "parquet" / "test.parquet"))
     assert len(kept) == len(rows(out / "contexts" / "validation.jsonl"))
-    assert max(len(row["prompt"]) for row in kept) > 2 and {row["extra_info"]["split"] for row in kept} == {
-        "test"
-    }
+    assert max(len(row["conversation"]) for row in kept) > 2
     # One trajectory of a task at most: its programs are the same wherever they are shown.
     shown = {}
     for row in kept:
-        programs = [message["content"] for message in row["prompt"][2::2]]
+        programs = [message["content"] for message in row["conversation"][2::2]]
         longest = shown.setdefault(row["example_id"], programs)
         shown[row["example_id"]] = max(longest, programs, key=len)
         assert programs[: len(longest)] == longest[: len(programs)]
@@ -147,14 +145,8 @@ def test_few_columns_are_enough(released, tmp_path):
     for split in ("train", "validation"):
         tasks, dialogues = tmp_path / "tasks" / f"{split}.jsonl", tmp_path / "trajectories" / f"{split}.jsonl"
         put(tasks, [{name: row[name] for name in ("id", "question", "test_cases")} for row in rows(tasks)])
-        names = (
-            "id",
-            "test_cases",
-            "public_test_cases",
-            "conversations",
-            "public_pass_rates",
-            "all_pass_rates",
-        )
+        names = ("id", "public_test_cases", "hidden_test_cases", "conversations", "public_pass_rates",
+                 "all_pass_rates")  # fmt: skip
         put(dialogues, [{name: row[name] for name in names} for row in rows(dialogues)])
     assert main([str(released), "--out", str(tmp_path / "out"), "--until", "parquet"]) == 0
     first = rows(tmp_path / "out" / "tasks" / "train.jsonl")[0]
@@ -211,9 +203,9 @@ BAD = {
         lambda f: change(f / "ptb" / "validation.jsonl", 4, modified_test_cases=...),
         r"ptb/validation.*:5: fields 'modified_test_cases' and 'perturbed_public_test_cases' are missing",
     ),
-    "development tasks inside training": (inside, r"train.*:17: field 'question': .* valid.*:3, "),
+    "development tasks inside training": (inside, r"train.*:17: field 'question': .*tasks/valid.*:3, "),
     "development tasks in trajectories": (
-        held_in_trajectories, r"trajectories/train\.jsonl:17: field 'question': .* valid.*:1, ",
+        held_in_trajectories, r"trajectories/train\.jsonl:17: field 'question': .*tasks/valid.*:1, ",
     ),
     "axes that do not fit": (
         lambda f: change(f / "trajectories" / "train.jsonl", 2, public_pass_rates=[[1.0] * 3] * 4),
@@ -224,7 +216,7 @@ BAD = {
         r"trajectories/train\.jsonl:6: field 'all_pass_rates' is missing: eval_multi_turn\.py",
     ),
     "trajectories of several models": (
-        several, r"holds several files for 'train': name one of them \(qwen\.jsonl, r1",
+        several, r"holds several files for 'dev': name one of them \(qwen\.jsonl, r1",
     ),
     "no such trajectories": (
         lambda f: shutil.rmtree(f / "trajectories"), r"released\.yaml: .* trajectories .*, which does not",

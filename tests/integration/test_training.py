@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
+import subprocess
+import sys
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,6 +25,7 @@ pytestmark = pytest.mark.slow
 SMALL = (
     "data.max_prompt_length=32",
     "data.max_response_length=3",
+    "cobalt.token_mean_over=2",
     # two mini-batches, and rollout and trainer compared: their log-probabilities must agree
     "algorithm.rollout_correction.bypass_mode=false",
 )
@@ -183,6 +187,24 @@ def test_nothing_is_left_behind(runs):
         if str(runs.arguments["output"]).encode() in environment:
             mine.append(entry.name)
     assert mine == []
+
+
+def test_the_published_script_starts_without_arguments(arguments, tmp_path):
+    """On CPU, where the default model is too large; then with another file, as an override with a list."""
+    (tmp_path / "data").mkdir()
+    for name in ("train", "test"):
+        shutil.copy(arguments[f"{name.replace('test', 'val')}_file"], tmp_path / "data" / f"{name}.parquet")
+    script = ["bash", Path(__file__).parents[2] / "scripts" / "train_grpo_multi_turn.sh", "--dry_run", *SMALL]
+    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"  # where there is no .venv
+    environment = {**os.environ, "PROFILE": "cpu", "MODEL": str(arguments["model"]), "PATH": path}
+    files = "data.train_files=[data/train.parquet,data/train.parquet]"
+    for more, contexts in (([], 20), ([files, "data.val_files=data/test.parquet"], 40)):
+        told = subprocess.run(
+            [*script, *more], cwd=tmp_path, env=environment, capture_output=True, text=True, check=False
+        )
+        assert told.returncode == 0, told.stderr
+        assert f"{contexts} contexts" in told.stdout and "everything is in place" in told.stdout
+    assert not any((tmp_path / "outputs").rglob("launches"))
 
 
 def test_dry_run_checks_and_stops(arguments, tmp_path):

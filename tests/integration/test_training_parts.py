@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 import torch
@@ -106,6 +108,60 @@ def test_the_gradient_is_that_of_the_samples_left():
     )  # as a score it would
 
 
+def test_a_batch_is_in_the_order_of_its_prompts():
+    """Rows stand in the queue as they finished; groups must stay together, as pairs and mini-batches need."""
+    from cobalt.training.replay import in_order
+
+    keys = ["b_0_0", "a_10_0", "b_1_0", "c-d_0_0", "a_2_1", "a_2_0"]
+    batch = SimpleNamespace(keys=list(keys), tags=[{"was": key} for key in keys])
+    in_order(batch, {"a": 1, "c-d": 1, "b": 1})
+    assert batch.keys == ["a_2_0", "a_2_1", "a_10_0", "c-d_0_0", "b_0_0", "b_1_0"]
+    assert [tag["was"] for tag in batch.tags] == batch.keys
+
+
+def test_the_workers_get_the_loss_that_is_asked_for():
+    from verl.workers.utils.losses import ppo_loss
+
+    from cobalt.training import trainer
+
+    def given(*overrides):
+        made, losses = trainer.CobaltTrainer.__new__(trainer.CobaltTrainer), []
+        made.config, made.global_steps = compose("cobalt", "gpu", "published", {}, overrides), 0
+        made.actor_rollout_wg = SimpleNamespace(set_loss_fn=losses.append)
+        made.checkpoint_manager = SimpleNamespace(update_weights=lambda step: None)
+        made.on_init_end()
+        return losses
+
+    (loss,) = given()
+    assert loss.func is not ppo_loss and loss.keywords["rows"] == 2
+    assert loss.keywords["config"].clip_ratio_high == 0.4
+    assert given("cobalt.token_mean_over=null") == []
+    assert given("actor_rollout_ref.actor.loss_agg_mode=seq-mean-token-mean") == []
+
+
+@pytest.mark.parametrize(
+    ("overrides", "refused"),
+    [
+        (["cobalt.token_mean_over=2"], False),
+        (["cobalt.token_mean_over=3"], True),
+        (["cobalt.token_mean_over=3", "actor_rollout_ref.actor.loss_agg_mode=seq-mean-token-mean"], False),
+        (["cobalt.token_mean_over=3", "actor_rollout_ref.actor.use_dynamic_bsz=true"], False),
+        (["cobalt.token_mean_over=0"], True),
+        (["cobalt.token_mean_over=pair"], True),
+        (["cobalt.token_mean_over=null"], False),
+    ],
+)
+def test_blocks_of_the_loss_fill_micro_batches(overrides, refused):
+    from contextlib import nullcontext
+
+    from cobalt.training.prepare import _check_blocks
+
+    config = compose("cobalt", "gpu", "published", {}, overrides)
+    message = "token_mean_over=.* must be null or a number of sequences that divides .*=2"
+    with pytest.raises(InputError, match=message) if refused else nullcontext():
+        _check_blocks(config.cobalt.token_mean_over, config.actor_rollout_ref.actor, 256)
+
+
 @pytest.mark.parametrize(
     "recipe", [name for name in choices("recipe") if name not in ("offline_rl", "rejection_sft")]
 )
@@ -172,7 +228,6 @@ def batch_path():
     import asyncio
     import threading
     from pathlib import Path
-    from types import SimpleNamespace
 
     from transformers import AutoModelForCausalLM, AutoTokenizer
 

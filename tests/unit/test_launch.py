@@ -16,23 +16,111 @@ from cobalt.training.outcome import TrainResult
 ROOT = Path(__file__).resolve().parents[2]
 
 
-def script(name, *arguments, **environment):
+def script(name, *arguments, cwd, **environment):
     return subprocess.run(
-        [ROOT / "scripts" / f"train_{name}.sh", *arguments],
-        env={**os.environ, **environment}, capture_output=True, text=True, check=False,
+        ["bash", ROOT / "scripts" / f"train_{name}.sh", *arguments],
+        cwd=cwd, env={**os.environ, **environment}, capture_output=True, text=True, check=False,
     )  # fmt: skip
 
 
-@pytest.mark.parametrize("name", ["grpo_multi_turn", "grpo_single_turn", "verpo"])
-def test_scripts_say_what_is_missing(name, tmp_path):
-    told = script(name)
-    assert told.returncode == 2 and "--train_file" in told.stderr
+@pytest.mark.parametrize(
+    ("name", "maker"),
+    [
+        ("grpo_multi_turn", "verl_preproc_multi_turn.py --local_dir data"),
+        ("grpo_single_turn", "verl_preproc_single_turn.py --local_dir data"),
+        ("verpo", "verl_preproc_single_turn.py"),
+        ("offline_rl", "cobalt stored_groups"),
+    ],
+)
+def test_scripts_say_what_is_missing(name, maker, tmp_path):
+    told = script(name, cwd=tmp_path)
+    assert told.returncode == 2 and told.stderr.startswith("error: there is no data/train.parquet here")
+    assert maker in told.stderr and "Traceback" not in told.stderr
     missing = script(
-        name, "--seed", "1", "trainer.save_freq=5",
+        name, "--seed", "1", "trainer.save_freq=5", cwd=tmp_path,
         TRAIN_FILE=str(tmp_path / "none.parquet"), PROFILE="cpu", MODEL=str(tmp_path), OUTPUT="out",
     )  # fmt: skip
     assert missing.returncode == 2 and missing.stderr.startswith("error: --model")
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.fixture
+def asked(monkeypatch, tmp_path):
+    """Runs the command line in an empty folder and returns what would be trained."""
+    given = {}
+
+    def train(**arguments):
+        given.update(arguments)
+        return TrainResult(output=Path("out"), plan={})
+
+    def run(*arguments):
+        given.clear()
+        assert launch.main([*arguments, "--dry_run"]) == 0
+        return given
+
+    monkeypatch.setattr(launch, "train", train)
+    monkeypatch.chdir(tmp_path)
+    return run
+
+
+def test_the_published_files_are_the_defaults(asked, tmp_path):
+    base = ["--model", "m", "-o", "out"]
+    with pytest.raises(InputError, match=r"no data/train\.parquet here"):
+        asked(*base)
+    for folder in ("verl/data", "data", "mine"):
+        (tmp_path / folder).mkdir(parents=True)
+        (tmp_path / folder / "train.parquet").touch()
+        (tmp_path / folder / "test.parquet").touch()
+        found = asked(*base)
+        place = "data" if folder == "mine" else folder
+        assert [str(found[name]) for name in ("train_file", "val_file")] == [
+            f"{place}/train.parquet", f"{place}/test.parquet",
+        ]  # fmt: skip
+    found = asked(*base, "--train_file", "mine/train.parquet")
+    assert str(found["val_file"]) == "mine/test.parquet"
+    found = asked(*base, "--train_file", "elsewhere/a.parquet", "--val_file", "b.parquet")
+    assert (found["train_file"], found["val_file"]) == ("elsewhere/a.parquet", "b.parquet")
+    assert asked(*base, "--train_file", "elsewhere/a.parquet")["val_file"] is None
+
+
+@pytest.mark.parametrize(
+    ("overrides", "expected"),
+    [
+        (["data.train_files=a.parquet"], {"train_file": "a.parquet"}),
+        (["data.train_files=[a.parquet]", "data.val_files=['b c.parquet']"],
+         {"train_file": "a.parquet", "val_file": "b c.parquet"}),
+        (["data.train_files=[\"a.parquet\", b.parquet]"], {"train_file": ["a.parquet", "b.parquet"]}),
+        (["++data.val_files=b.parquet"], {"val_file": "b.parquet"}),
+        (["data.val_files=b.parquet", "data.val_files=c.parquet"], {"val_file": "c.parquet"}),
+        (["actor_rollout_ref.model.path=Qwen/Qwen3-8B"], {"model": "Qwen/Qwen3-8B"}),
+        (["trainer.default_local_dir=~/mine"], {"output": str(Path("~/mine").expanduser())}),
+        (["trainer.default_local_dir=a b (c)"], {"output": "a b (c)"}),
+    ],
+)  # fmt: skip
+def test_overrides_of_the_published_scripts_mean_our_flags(asked, overrides, expected):
+    flags = ["--train_file", "x", "--val_file", "y", "--model", "m", "-o", "out"]
+    plain = {"train_file": "x", "val_file": "y", "model": "m", "output": "out"}
+    found = asked(*flags, "trainer.nnodes=1", *overrides)
+    assert {name: found[name] for name in plain} == plain | expected
+    assert found["overrides"] == ["trainer.nnodes=1"]
+
+
+def test_overrides_are_enough(asked):
+    found = asked("data.train_files=a", "actor_rollout_ref.model.path=m", "trainer.default_local_dir=out")
+    assert (found["train_file"], found["model"], found["output"], found["overrides"]) == ("a", "m", "out", [])
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["data.train_files=a", "--model", "m"], "the following arguments are required: --output"),
+        (["data.train_files=[a", "--model", "m", "-o", "out"], "configuration: "),
+    ],
+)
+def test_what_is_still_missing_or_wrong_is_told(asked, arguments, message, capsys):
+    with pytest.raises((InputError, SystemExit)) as error:
+        asked(*arguments)
+    assert message in f"{error.value}{capsys.readouterr().err}"
 
 
 def test_flags_and_overrides_may_be_mixed(monkeypatch, capsys):

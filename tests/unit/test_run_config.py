@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from cobalt.errors import InputError
+from cobalt.manifest import flatten
 from cobalt.run import config as configs
 from cobalt.run import schema
 
@@ -126,6 +127,21 @@ def test_the_papers_settings():
         assert (config.collect.samples, config.collect.turns) == (16, 3)
         assert (config.evaluate.samples, config.evaluate.turns) == (16, 9)
         assert config.contexts == configs.Contexts(max_prompt_tokens=10000)
+
+
+@pytest.mark.parametrize("name", ["qwen3-8b", "r1-distill-llama-8b"])
+def test_the_released_configurations_differ_in_their_data_only(name):
+    whole, released = (configs.load(ROOT / "configs" / f"{each}.yaml") for each in (name, f"{name}-released"))
+    old, new = flatten(asdict(whole)), flatten(asdict(released))
+    differing = {key for key in old.keys() | new.keys() if old.get(key) != new.get(key)}
+    tasks = {"family", "source", "train_file", "dev_file", "dev"}
+    assert differing == {
+        "name",
+        "collect.trajectories",
+        "perturb.source",
+        *(f"tasks.{each}" for each in tasks),
+    }
+    assert (whole.collected, released.collected) == (["train", "dev"], ["dev"])
 
 
 @pytest.mark.parametrize(

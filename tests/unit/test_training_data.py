@@ -13,7 +13,7 @@ from omegaconf import OmegaConf
 
 from cobalt.errors import InfraError, InputError
 from cobalt.training import entry, launch, outcome, process
-from cobalt.training.data import DataCheck, check_file, fit_prompts
+from cobalt.training.data import DataCheck, check_file, check_files, fit_prompts
 from cobalt.training.launch import train
 from cobalt.training.plan import make_plan
 from cobalt.training.settings import compose
@@ -96,6 +96,22 @@ def test_overlong_rows_are_left_out_and_counted(tmp_path):
     assert [list(prompt) for prompt in kept["prompt"]] == [row()["prompt"]] * 2
     with pytest.raises(InputError, match=r"every one of the 3 prompts is longer .*=2 \(shortest 3 tokens\)"):
         fit_prompts(table, path, Words(), 2, tmp_path / "none.parquet", "training data")
+
+
+def test_several_files_are_one(tmp_path):
+    long = row(prompt=[{"role": "user", "content": "a b c d e f"}])
+    one = write(tmp_path / "one.parquet", [row(), row()])
+    two = write(tmp_path / "two.parquet", [long | {"more": 1}])
+    table = check_files([str(one), str(two)], what="training data", validation=False)
+    fitted = fit_prompts(table, None, Words(), 6, tmp_path / "all.parquet", "training data")
+    assert (fitted.path, fitted.rows, fitted.overlong) == (tmp_path / "all.parquet", 3, 0)
+    assert [list(prompt) for prompt in pd.read_parquet(fitted.path)["prompt"]][2] == long["prompt"]
+    assert check_files(str(one), what="training data", validation=False).num_rows == 2
+    other = write(tmp_path / "other.parquet", [row(ability=3)])
+    with pytest.raises(InputError, match=r"one\.parquet, .*other\.parquet: columns differ .*ability"):
+        check_files([one, other], what="training data", validation=False)
+    with pytest.raises(InputError, match=r"none\.parquet: cannot be read as Parquet"):
+        check_files([one, tmp_path / "none.parquet"], what="training data", validation=False)
 
 
 @cache

@@ -41,6 +41,20 @@ PUBLISHED = {
     "actor_rollout_ref.actor.loss_agg_mode": "token-mean",
     "actor_rollout_ref.actor.optim.clip_grad": 1.0,
     "actor_rollout_ref.actor.grad_clip": 1.0,
+    "actor_rollout_ref.actor.clip_ratio_c": 3.0,
+    "actor_rollout_ref.actor.shuffle": False,
+    "actor_rollout_ref.actor.optim.weight_decay": 0.01,
+    "actor_rollout_ref.actor.optim.betas": [0.9, 0.999],
+    "actor_rollout_ref.actor.optim.lr_scheduler_type": "constant",
+    "actor_rollout_ref.actor.optim.lr_warmup_steps": -1,
+    "actor_rollout_ref.actor.optim.lr_warmup_steps_ratio": 0.0,
+    "algorithm.use_kl_in_reward": False,
+    "algorithm.rollout_correction.bypass_mode": False,
+    "algorithm.rollout_correction.rollout_is": None,
+    "algorithm.rollout_correction.rollout_rs": None,
+    "data.shuffle": True,
+    "trainer.val_before_train": True,
+    "cobalt.token_mean_over": 2,
     "actor_rollout_ref.actor.clip_ratio_low": 0.2,
     "actor_rollout_ref.actor.clip_ratio_high": 0.4,
     "actor_rollout_ref.actor.use_kl_loss": True,
@@ -87,9 +101,12 @@ DIFFERS = {
 
 @pytest.mark.parametrize("recipe", ["multi_turn", "single_turn"])
 def test_the_gpu_profile_has_the_released_settings(recipe):
-    config = compose(recipe, "gpu", "published", {})
+    given = {"cobalt.config_dir": str(settings.CONFIG_DIR)}
+    config = compose(recipe, "gpu", "published", given)
     for key, value in {**PUBLISHED, **DIFFERS[recipe]}.items():
         assert OmegaConf.select(config, key) == value, key
+    with Path(config.actor_rollout_ref.rollout.agent.agent_loop_config_path).open() as file:
+        assert "single_turn_agent" in file.read()
     assert config.reward.reward_manager.name == "CobaltReward"
     assert config.cobalt.reward_profile == "published" and config.cobalt.token_counter == "o200k_base"
 
@@ -102,6 +119,11 @@ def test_later_files_win():
     assert config.trainer.v1.sampler.sampler_kwargs.poll_interval_s == 0.02
     assert config.trainer.device == "cpu" and config.trainer.test_freq == -1
     assert config.actor_rollout_ref.actor.clip_ratio_high == 0.4  # published, at every scale
+
+
+def test_the_published_gradient_clip_reaches_the_engine():
+    config = compose("multi_turn", "gpu", "published", {}, ["actor_rollout_ref.actor.grad_clip=0.5"])
+    assert config.actor_rollout_ref.actor.optim.clip_grad == 0.5
 
 
 def test_our_files_set_no_key_that_verl_does_not_have():

@@ -1,0 +1,170 @@
+"""What the actor learns from which token: updates by verl's own engine on two ranks against the formula."""
+
+from __future__ import annotations
+
+import ast
+import os
+import socket
+import subprocess
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+import torch
+from omegaconf import OmegaConf
+from training_assets import make_model
+
+from cobalt.training.settings import CONFIG_DIR, compose
+
+pytestmark = pytest.mark.slow
+RANKS, ROWS = 2, 6
+EMPTY = {(0, 5), (1, 4), (1, 5)}  # places of masked samples: half a pair, and a whole one
+KL = 0.3
+
+
+def make_rows(rank):
+    """Prompts, responses of 1 to 9 tokens, and what an update needs of them."""
+    torch.manual_seed(rank)
+    rows = {}
+    for place in range(ROWS):
+        prompt, size = torch.randint(3, 20, (4,)), 1 if (rank, place) in EMPTY else 1 + 8 * (place % 2)
+        response = torch.randint(3, 20, (size,))
+        made = {
+            "prompts": prompt, "responses": response, "input_ids": torch.cat([prompt, response]),
+            "position_ids": torch.arange(4 + size),
+            "response_mask": torch.full((size,), int((rank, place) not in EMPTY)),
+            "old_log_probs": -3 + 0.5 * torch.randn(size), "ref_log_prob": -3 + torch.randn(size),
+            "advantages": torch.full((size,), float(torch.randn(()))),
+        }  # fmt: skip
+        made["loss_mask"] = made["response_mask"]
+        for name, value in made.items():
+            rows.setdefault(name, []).append(value)
+    return rows
+
+
+def published(name):
+    """A function of the published trainer, run as it stands there."""
+    root = Path(os.environ["COBALT_PUBLISHED_REPO"], "verl", "verl")
+    space: dict = {"torch": torch}
+    for path in (root / "utils/torch_functional.py", root / "trainer/ppo/core_algos.py"):
+        for node in ast.parse(path.read_text()).body:
+            if isinstance(node, ast.FunctionDef) and node.name in ("masked_sum", "masked_mean", name):
+                exec(compile(ast.Module([node], []), str(path), "exec"), space)
+        space.setdefault(
+            "verl_F", SimpleNamespace(**{key: space[key] for key in list(space) if "masked" in key})
+        )
+    return space[name]
+
+
+def token_mean(values, mask):
+    """Mean over the tokens of ``values`` [rows, tokens] where ``mask`` is 1, and 0 without any."""
+    return (values * mask).sum() / (mask.sum() + 1e-8)
+
+
+def gradient(folder, data, weighting):
+    """The gradient of the objective, written out: the mean over ranks of ``weighting(values, mask)``.
+
+    ``values`` [rows, tokens]: clipped surrogate plus KL term of every token of a rank.
+    """
+    from transformers import AutoModelForCausalLM
+
+    model = AutoModelForCausalLM.from_pretrained(folder / "model", dtype=torch.float32)
+    terms = []
+    for rows in data:
+        values, masks = torch.zeros(ROWS, 9), torch.zeros(ROWS, 9)
+        for place in range(ROWS):
+            row = {name: column[place] for name, column in rows.items()}
+            logits = model(row["input_ids"][None]).logits[0, 3:-1]
+            chosen = torch.log_softmax(logits, -1).gather(1, row["responses"][:, None])[:, 0]
+            ratio, gain = (chosen - row["old_log_probs"]).exp(), row["advantages"]
+            loss = torch.maximum(-gain * ratio, -gain * ratio.clamp(0.8, 1.4))
+            loss = torch.where(gain < 0, torch.minimum(-gain * 3.0, loss), loss)
+            values[place, : len(loss)] = loss + KL * 0.5 * (chosen - row["ref_log_prob"]) ** 2
+            masks[place, : len(loss)] = row["response_mask"]
+        terms.append(weighting(values, masks))
+    torch.stack(terms).mean().backward()
+    return {name: value.grad for name, value in model.named_parameters() if value.grad is not None}
+
+
+@pytest.fixture(scope="module")
+def updates(tmp_path_factory):
+    """Folder, rows per rank, and how far the weights went: by ``token_mean_over`` and micro-batch size."""
+    folder = tmp_path_factory.mktemp("loss")
+    make_model(folder / "model")
+    data = [make_rows(rank) for rank in range(RANKS)]
+    for rank, rows in enumerate(data):
+        torch.save(rows, folder / f"rank_{rank}.pt")
+    cases = [(2, 2), (2, 6), (4, 6), (None, 2)]
+    for rows, micro in cases:
+        actor = "actor_rollout_ref.actor"
+        config = compose("cobalt", "cpu", "tiny", {"cobalt.config_dir": str(CONFIG_DIR)}, [
+            f"actor_rollout_ref.model.path={folder / 'model'}", f"cobalt.token_mean_over={rows or 'null'}",
+            f"{actor}.ppo_micro_batch_size_per_gpu={micro}", f"{actor}.use_kl_loss=true",
+            f"{actor}.kl_loss_coef={KL}", f"{actor}.grad_clip=1e6", f"{actor}.optim.optimizer=SGD",
+            f"{actor}.optim.lr=1.0", f"{actor}.optim.lr_warmup_steps=0",
+            f"~{actor}.optim.override_optimizer_config.fused",
+        ])  # fmt: skip
+        case = folder / f"{rows}_{micro}"
+        case.mkdir()
+        OmegaConf.save(config, case / "config.yaml")
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    env = {
+        **os.environ, "VERL_PLATFORM": "cpu", "VERL_USE_EXTERNAL_MODULES": "cobalt.training.cpu.platform",
+        "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port), "WORLD_SIZE": str(RANKS),
+        "OMP_NUM_THREADS": "1", "PYTHONPATH": str(Path(__file__).parents[2]),
+    }  # fmt: skip
+    command = [sys.executable, Path(__file__).with_name("loss_worker.py"), folder]
+    ranks = [
+        subprocess.Popen(
+            command, env={**env, "RANK": str(rank)}, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
+        )
+        for rank in range(RANKS)
+    ]
+    said = [rank.communicate(timeout=300)[0].decode() for rank in ranks]
+    assert [rank.returncode for rank in ranks] == [0, 0], said[0][-3000:]
+    moved = {case: torch.load(folder / f"{case[0]}_{case[1]}" / "moved.pt") for case in cases}
+    return folder, data, moved
+
+
+def same(found, wanted):
+    assert wanted and all(float(value.abs().max()) > 1e-4 for value in wanted.values())
+    return all(torch.allclose(found[name], value, rtol=1e-3, atol=2e-6) for name, value in wanted.items())
+
+
+def in_blocks(rows, mean):
+    def weigh(values, masks):
+        blocks = zip(values.split(rows), masks.split(rows), strict=True)
+        parts = [mean(block, mask) * (len(block) / ROWS) for block, mask in blocks]
+        return torch.stack(parts).sum()
+
+    return weigh
+
+
+@pytest.mark.parametrize("micro", [2, 6])
+def test_every_pair_weighs_the_same(updates, micro):
+    folder, data, moved = updates
+    assert same(moved[2, micro], gradient(folder, data, in_blocks(2, token_mean)))
+
+
+def test_a_shorter_last_block_counts_by_its_sequences(updates):
+    folder, data, moved = updates
+    assert same(moved[4, 6], gradient(folder, data, in_blocks(4, token_mean)))
+
+
+def test_without_blocks_the_loss_is_verls(updates):
+    folder, data, moved = updates
+    tokens = sum(float(sum(mask.sum() for mask in rows["response_mask"])) for rows in data)
+    whole = gradient(folder, data, lambda values, masks: (values * masks).sum() * RANKS / tokens)
+    assert same(moved[None, 2], whole)
+    assert not same(moved[2, 2], whole)
+
+
+@pytest.mark.skipif("COBALT_PUBLISHED_REPO" not in os.environ, reason="COBALT_PUBLISHED_REPO names no folder")
+def test_pairs_weigh_as_in_the_published_trainer(updates):
+    folder, data, moved = updates
+    agg_loss = published("agg_loss")
+    mean = in_blocks(2, lambda values, masks: agg_loss(values, masks, "token-mean"))
+    assert same(moved[2, 2], gradient(folder, data, mean))
