@@ -58,6 +58,10 @@ EVAL = Step(
 
 # The keys as flags; empty ones are what a user of one provider types for the other.
 _KEYS = "--openai_api_key {KEY} --aws_access_key_id '' --aws_secret_access_key '' --aws_region_name us-west-2"
+_SMALL = (
+    "--dry_run cobalt.token_counter=policy data.train_batch_size=4 "
+    "actor_rollout_ref.actor.ppo_mini_batch_size=2"
+)
 
 README = (
     EVALUATOR,
@@ -101,6 +105,17 @@ README = (
         "python preproc/verl_preproc_multi_turn.py --local_dir data --train_data_file contexts.jsonl "
         "--val_data_file dev_contexts.jsonl",
         {"data/train.parquet": "training examples", "data/test.parquet": "training examples"},
+    ),
+    # What only this machine asks for: small batches, the policy's tokenizer to count with, and no GPUs.
+    Step(
+        TRAINING, f"bash scripts/train_grpo_multi_turn.sh {_SMALL}",
+        prints=("data: ", "evaluator answers", "dry run: "),
+    ),
+    Step(
+        TRAINING,
+        "bash scripts/train_grpo_single_turn.sh data.train_files=single_turn/train.parquet "
+        f"data.val_files=single_turn/test.parquet {_SMALL}",
+        prints=("data: ", "evaluator answers", "dry run: "),
     ),
     Step(
         PROPRIETARY,

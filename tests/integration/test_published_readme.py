@@ -19,6 +19,7 @@ from http_server import serving
 from hub_server import hub
 from published_readme import ENGINE, EVALUATOR, README, SHORT, Step
 from serve_session import ROOT, Cluster, cluster
+from training_assets import make_model as make_policy
 
 sys.path.append(str(Path(__file__).parents[1] / "unit"))
 from data_rows import lcb, many_taco, read, write
@@ -77,6 +78,7 @@ def checkout(folder: Path, count: int) -> None:
     write(folder / "test6.jsonl", [lcb("a"), lcb("b", functional=True)])
     write(folder / "hub" / "train.jsonl", many_taco(16))
     make_model(folder / "model")
+    make_policy(folder / "policy")
 
 
 def released_ptb(folder: Path) -> None:
@@ -166,6 +168,7 @@ def test_the_published_readme(
             "HF_ENDPOINT": at,
             "HF_HUB_OFFLINE": "0",
             "HF_HOME": str(tmp_path / "hf"),
+            "MODEL": "./policy",
         }
         printed = {}
         for step in steps:
@@ -203,9 +206,8 @@ def test_services_that_are_not_ours(tmp_path: Path) -> None:
             there.run(f"{door} --evaluator serve", tmp_path), "no Ray Serve application 'evaluator'", tmp_path
         )
         refused(there.run(single, tmp_path), "no vLLM server answers", tmp_path)
-        there.start(
-            EVALUATOR.line.replace("--name evaluator", "--name judge"), "Application 'judge' is", tmp_path
-        )
+        judge = "serve run remote_reward_server:app --name judge --route-prefix /judge"
+        there.start(judge, "Application 'judge' is ready", tmp_path)
         engine = "serve run standin_actor:app --name m --route-prefix /m"
         there.start(engine, "Application 'm' is ready", tmp_path)
         for line, says in ((door, "as application 'judge'"), (single, "as application 'm'")):
