@@ -16,7 +16,7 @@ from cobalt.report.build import DATA
 from cobalt.report.words import interval, percent, points
 
 UNKNOWN = "not given in the abstract"
-# Cobalt's largest gain in Pass@1 on LiveCodeBench, in points, by configuration (abstract of arXiv 2602.03806).
+# Abstract of arXiv 2602.03806: Cobalt's largest gain in Pass@1 on LiveCodeBench, in points, by configuration.
 GAINS = {"r1-distill-llama-8b": 9.0, "qwen3-8b": 6.2}
 # It says of these two that Cobalt outperforms them, and nothing more.
 BEATEN = ("mt_grpo", "verpo")

@@ -2,7 +2,7 @@
 # LiveCodeBench: Cobalt beside the reference, single-turn GRPO, multi-turn GRPO and VeRPO.
 #
 # Configuration: configs/qwen3-8b.yaml and configs/r1-distill-llama-8b.yaml
-# Expected:      4,050 GPU hours (h100-80), 2,140 GB of disk
+# Expected:      4,120 GPU hours (h100-80), 2,150 GB of disk
 # Published:     up to +9.0 points Pass@1 (R1-Distill 8B) and +6.2 (Qwen3 8B); the rest is not given in the abstract
 . "$(dirname "${BASH_SOURCE[0]}")/common.inc.sh"
 for model in ${MODELS:-qwen3-8b r1-distill-llama-8b}; do

@@ -3,7 +3,7 @@
 # on perturbed contexts too (Cobalt-PTB), multi-turn GRPO and VeRPO. And Cobalt-PTB on LiveCodeBench, beside Cobalt.
 #
 # Configuration: configs/qwen3-8b.yaml and configs/r1-distill-llama-8b.yaml
-# Expected:      1,740 GPU hours (h100-80), 600 GB of disk
+# Expected:      5,290 GPU hours (h100-80), 2,240 GB of disk
 # Published:     not given in the abstract
 . "$(dirname "${BASH_SOURCE[0]}")/common.inc.sh"
 for model in ${MODELS:-qwen3-8b r1-distill-llama-8b}; do
