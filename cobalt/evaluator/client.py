@@ -108,7 +108,7 @@ class HttpEvaluator(RemoteEvaluator):
                 raise BadRequest(_error_text(text)) from None
             if error.code in (429, 503):
                 raise Refused(f"HTTP {error.code}: {text[:300]}") from None
-            if error.code in (404, 405, 501):
+            if error.code in (404, 405, 500, 501):
                 raise Absent(f"HTTP {error.code}: {text[:300]}") from None
             if error.code in (401, 403):
                 raise InputError(

@@ -18,6 +18,7 @@ _TRIES = 6
 _REFUSED_S = 1800.0  # a service that is alive but full is asked again for this long
 _LONGEST_PAUSE_S = 10.0
 _ABSENT_S = 15.0  # a service that starts is waited for
+_SERVICE = "remote_reward_server:app"
 _BATCH = 16
 _REQUESTS_AT_ONCE = 32
 
@@ -31,7 +32,7 @@ class Refused(Transient):
 
 
 class Absent(Transient):
-    """Nobody listens there, or nobody who knows the route."""
+    """Nobody listens there, or nobody who understands: no such route, or the request breaks the server."""
 
 
 class RemoteEvaluator(SubmittingEvaluator):
@@ -91,14 +92,15 @@ class RemoteEvaluator(SubmittingEvaluator):
                     left = began + min(seconds, _ABSENT_S) - time.monotonic()
             if left <= 0:
                 kind = InputError if verdict is None else InfraError
-                raise kind(f"the evaluator at {self.where} is not ready: {problem[:500]}")
+                ask = f"; is {_SERVICE} of this version running there?" if kind is InputError else ""
+                raise kind(f"the evaluator at {self.where} is not ready: {problem[:300]}{ask}")
             time.sleep(min(1.0, left))
 
     def foreign(self, answer: str) -> InputError:
         """The error for a service that does not speak as this version does."""
         return InputError(
             f"the evaluator at {self.where} is an older one or another service (it answered "
-            f"{' '.join(answer.split())[:200]}): start this version's remote_reward_server:app in its place"
+            f"{' '.join(answer.split())[:200]}): start this version's {_SERVICE} in its place"
         )
 
     def _answered(self, answers: Any) -> Any:

@@ -77,11 +77,13 @@ def application(port: int, **settings: Any) -> Iterator[Any]:
 class Cluster:
     """A cluster begun by `ray start`, and what is started in it, each in a process of its own.
 
-    `env` is a user's environment beside it: only the note that `ray start` leaves says where it is.
+    `env` is a user's environment beside it: only the note that `ray start` leaves says where it is. What
+    stays is started from `servers`, a folder of programs, if that is given: the cluster's processes are its.
     """
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, servers: Path | None) -> None:
         self.folder, self.port, self.http = folder, free_port(), free_port()
+        self.servers = servers
         before_ray()
         self.env = os.environ | {
             "RAY_USAGE_STATS_ENABLED": "0", "HOME": str(folder), "RAY_TMPDIR": str(folder),
@@ -96,6 +98,8 @@ class Cluster:
     def start(self, command: str, ready: str, cwd: Path, seconds: float = 240, **env: str) -> None:
         """Run a command that stays, until it has printed `ready`."""
         log = self.folder / f"{len(self.started)}.log"
+        if self.servers is not None:
+            env["PATH"] = f"{self.servers}:{self.env['PATH']}"
         with log.open("wb") as sink:
             process = subprocess.Popen(
                 ["bash", "-c", f"exec {command}"], env=self.env | env, cwd=cwd, stdout=sink, stderr=sink
@@ -118,13 +122,13 @@ class Cluster:
 
 
 @contextmanager
-def cluster(begin: str = "ray start --head") -> Iterator[Cluster]:
-    """`begin` with ports and folders of its own: another cluster may have the usual ones."""
+def cluster(servers: Path | None = None) -> Iterator[Cluster]:
+    """`ray start --head` with ports and folders of its own: another cluster may have the usual ones."""
     folder = Path(tempfile.mkdtemp(prefix="r"))  # socket paths must be short
-    made = Cluster(folder)
+    made = Cluster(folder, servers)
     try:
         made.start(
-            f"{begin} --block --port={made.port} --num-cpus=4 --disable-usage-stats "
+            f"ray start --head --block --port={made.port} --num-cpus=4 --disable-usage-stats "
             "--include-dashboard=false --node-ip-address=127.0.0.1",
             "Ray runtime started", folder,
         )  # fmt: skip

@@ -17,19 +17,25 @@ from chat_server import add_task, respond, without_times
 from data_doors import make_model
 from http_server import serving
 from hub_server import hub
-from published_readme import ENGINE, EVALUATOR, README, SHORT, Step
+from published_readme import ENGINE, EVAL, EVALUATOR, README, SHORT, Step
 from serve_session import ROOT, Cluster, cluster
+from training_assets import TESTS
 from training_assets import make_model as make_policy
 
 sys.path.append(str(Path(__file__).parents[1] / "unit"))
 from data_rows import lcb, many_taco, read, write
 
 from cobalt.commands.data import main as data_main
+from cobalt.evaluator import LocalEvaluator
 from cobalt.prompts import ALL_PASSED_MARKER, FEEDBACK_MARKER
+from cobalt.text import extract_code
 
 pytestmark = pytest.mark.slow
+VLLM_ENV = {
+    "VLLM_CPU_KVCACHE_SPACE": "1", "VLLM_CPU_OMP_THREADS_BIND": "nobind", "VLLM_CPU_CI_ENV": "1",
+}  # fmt: skip
 SAMPLES, TURNS, KEY = 16, 9, "sk-a-key-3141592653589793"
-VLLM = ROOT / ".venv-vllm" / "bin"
+VLLM = ROOT / ".venv-vllm" / "bin"  # as `make test-vllm` leaves it
 
 
 def tasks(count: int) -> list[dict[str, Any]]:
@@ -99,14 +105,17 @@ def twin(step: Step) -> str:
     return line if "--output_file" in line else f"{line} --output_file local/{next(iter(step.writes))}"
 
 
-def take(step: Step, there: Cluster, folder: Path, env: dict[str, str], capsys: Any) -> str:
+def take(
+    step: Step, there: Cluster, folder: Path, env: dict[str, str], capsys: Any, twins: bool = True
+) -> str:
     """One command, and beside it its twin; what it printed."""
     names = {
         "TASKS": "tasks.jsonl", "PTB": "ptb.jsonl", "MODEL": "./model", "KEY": KEY,
     }  # fmt: skip
     if "{PTB}" in step.line:
         released_ptb(folder)
-    lines = [step.line, *([twin(step)] if step.judged else [])]
+    twins = twins and step.judged
+    lines = [step.line, *([twin(step)] if twins else [])]
     with ThreadPoolExecutor() as threads:
         done = list(threads.map(lambda line: there.run(line.format(**names), folder, **env), lines))
     for line, each in zip(lines, done, strict=True):
@@ -114,12 +123,13 @@ def take(step: Step, there: Cluster, folder: Path, env: dict[str, str], capsys: 
         assert KEY not in each.stdout + each.stderr
     if step.judged:
         assert "the Ray Serve application 'evaluator'" in done[0].stderr
+    if twins:
         assert "evaluator: in process" in done[1].stderr
     capsys.readouterr()
     for name, kind in step.writes.items():
         assert data_main(["check", str(folder / name)]) == 0
         assert f"rows, {kind}" in capsys.readouterr().out, name
-        if step.judged:
+        if twins:
             assert by_id(folder / name) == by_id(folder / "local" / name), name
     assert all(text in done[0].stdout for text in step.prints)
     return done[0].stdout
@@ -185,13 +195,42 @@ def test_the_published_readme(
 
 
 def serve(step: Step, there: Cluster, folder: Path) -> None:
-    if step is not ENGINE:
-        there.start(step.line, step.stays, folder)
-    elif (VLLM / "serve").exists():
-        model = ROOT / "models" / "tiny-reference"
-        there.start(f"{VLLM / step.line} model={model} device=cpu", step.stays, folder)
-    else:
-        there.start(step.line.replace("vllm_engine_actor:app", "standin_actor:app"), step.stays, folder)
+    line = step.line
+    if step is ENGINE and there.servers:
+        line += " model=./policy device=cpu enforce_eager=true gpu_memory_utilization=0.1"
+    elif step is ENGINE:
+        line = line.replace("vllm_engine_actor:app", "standin_actor:app")
+    there.start(line, step.stays, folder)
+
+
+@pytest.mark.full
+@pytest.mark.skipif(not (VLLM / "serve").exists(), reason="vLLM's CPU build is not here: make test-vllm")
+def test_the_published_readme_on_vllm(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The same with the real engine, which samples anew each time: its programs are judged once more here."""
+    checkout(tmp_path, 0)
+    both = json.dumps(TESTS)
+    fields = ("test_cases", "public_test_cases", "hidden_test_cases")
+    write(
+        tmp_path / "tasks.jsonl",
+        [{"id": n, "instruction": f"Task {n}", **dict.fromkeys(fields, both)} for n in range(2)],
+    )
+    make_policy(tmp_path / "policy", head_dim=32, positions=16384)
+    (tmp_path / "local").mkdir()
+    with cluster(VLLM) as there:
+        for step in SHORT:
+            if step.stays:
+                serve(step, there, tmp_path)
+            else:
+                take(step, there, tmp_path, VLLM_ENV, capsys, twins=step is EVAL)
+    check_axes(tmp_path, "judged.jsonl", 2)
+    with LocalEvaluator(2) as judge:
+        for row in read(tmp_path / "judged.jsonl"):
+            for texts, results in zip(row["raw_responses"], row["public_exec_results"], strict=True):
+                for text, result in zip(texts, results, strict=True):
+                    assert judge.evaluate(extract_code(text), TESTS)["passing"] == result["passing"]
+            assert row["all_pass_rates"] == [
+                list(rates) for rates in zip(*row["public_pass_rates"], strict=True)
+            ]
 
 
 @pytest.mark.full
@@ -218,7 +257,7 @@ def test_services_that_are_not_ours(tmp_path: Path) -> None:
         )  # fmt: skip
         for where in ("auto", f"http://127.0.0.1:{there.http}"):
             done = there.run(f"{door} --evaluator {where}", tmp_path)
-            refused(done, "an older one or another service", tmp_path)
+            refused(done, "this version's" if where == "auto" else "of this version running there?", tmp_path)
 
 
 @pytest.mark.parametrize("address", ["127.0.0.1:1", "nobody.invalid:6379", "{server}"])

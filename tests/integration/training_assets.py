@@ -30,7 +30,7 @@ TESTS = {"inputs": ["1\n", "2\n", "3\n", "4\n"], "outputs": ["2\n", "3\n", "4\n"
 SPECIAL = ["<pad>", "<|im_end|>", "<|im_start|>"]
 
 
-def make_model(folder: Path) -> Path:
+def make_model(folder: Path, *, head_dim: int = 8, positions: int = 64) -> Path:
     """A random Qwen3 that writes one or two tokens, and its tokenizer."""
     words = [f"```python\n{program}\n```" for program in PROGRAMS] + ["word", " ", "\n"]
     roles = ["system\n", "user\n", "assistant\n", *(f"Task {i}" for i in range(10))]
@@ -50,7 +50,7 @@ def make_model(folder: Path) -> Path:
     torch.manual_seed(0)
     config = Qwen3Config(
         vocab_size=len(tokenizer), hidden_size=32, intermediate_size=48, num_hidden_layers=2,
-        num_attention_heads=4, num_key_value_heads=2, head_dim=8, max_position_embeddings=64,
+        num_attention_heads=4, num_key_value_heads=2, head_dim=head_dim, max_position_embeddings=positions,
         tie_word_embeddings=True, bos_token_id=None, eos_token_id=1, pad_token_id=0,
     )  # fmt: skip
     model = Qwen3ForCausalLM(config)
