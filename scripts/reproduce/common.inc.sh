@@ -57,16 +57,16 @@ tables() {
 # compare NAME FOLDER CONFIG VARIANT ...: `tables NAME_CONFIG` of the reference and of the variants' trained models,
 # from their runs' FOLDER (evaluate, evaluate/SET, perturb). With perturb go the turns that accepted a wrong test.
 compare() {
-  local name=$1 folder=$2 config=$3 of=$OUT/$3 files cases variant case
+  local name=$1 folder=$2 config=$3 of=$OUT/$3 files=() variant cases
   shift 3
-  files=("reference=$of/$1/$folder/reference_eval.jsonl") cases=("$of/$1/hack_analysis/reference")
-  for variant in "$@"; do
-    files+=("$variant=$of/$variant/$folder/cobalt_eval.jsonl") cases+=("$of/$variant/hack_analysis/cobalt")
-  done
-  [ "$folder" = perturb ] || cases=()
-  for case in ${cases[@]+"${cases[@]}"}; do
-    files+=("${case}_errors.jsonl")
-    [ ! -s "${case}_judged.jsonl" ] || files+=("${case}_judged.jsonl")
+  for variant in reference "$@"; do
+    local from=$of/$variant model=cobalt
+    [ "$variant" != reference ] || from=$of/$1 model=reference
+    files+=("$variant=$from/$folder/${model}_eval.jsonl")
+    [ "$folder" = perturb ] || continue
+    cases=$from/hack_analysis/$model
+    files+=("${variant}_errors=${cases}_errors.jsonl")
+    [ ! -s "${cases}_judged.jsonl" ] || files+=("${variant}_judged=${cases}_judged.jsonl")
   done
   tables "${name}_$config" "${files[@]}"
 }
