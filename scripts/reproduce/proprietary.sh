@@ -43,7 +43,7 @@ UNTIL=data run "$config" cobalt
 livecodebench=() taco_dev=() perturbed=()
 for llm in $LLMS; do
   [ "$PLAN" = 0 ] || break
-  folder=$OUT/proprietary/${llm//[\/:]/_}
+  label=${llm//[\/:=]/_} && folder=$OUT/proprietary/$label
   mkdir -p "$folder"
   for name in livecodebench taco_dev; do
     tasks=$of/tasks/$([ $name = taco_dev ] && echo dev || echo $set).jsonl
@@ -54,8 +54,8 @@ for llm in $LLMS; do
   repaired "$llm" perturbed --tests perturbed
   "$python" extract_turn_level_errors.py -d "$folder/perturbed_first.jsonl" -i "$folder/perturbed_eval.jsonl" \
     -o "$folder/perturbed_errors.jsonl"
-  livecodebench+=("$llm=$folder/livecodebench_eval.jsonl") taco_dev+=("$llm=$folder/taco_dev_eval.jsonl")
-  perturbed+=("$llm=$folder/perturbed_eval.jsonl" "$folder/perturbed_errors.jsonl")
+  livecodebench+=("$label=$folder/livecodebench_eval.jsonl") taco_dev+=("$label=$folder/taco_dev_eval.jsonl")
+  perturbed+=("$label=$folder/perturbed_eval.jsonl" "$folder/perturbed_errors.jsonl")
   if [ -n "$JUDGE" ] && [ -s "$folder/perturbed_errors.jsonl" ]; then
     "$python" run_llm_judge.py --model_name "$JUDGE" -i "$folder/perturbed_errors.jsonl" \
       -o "$folder/perturbed_judged.jsonl" --seed "$SEED"

@@ -287,7 +287,7 @@ def test_models_of_providers_through_litellm(tmp_path):
     for result in ("livecodebench", "taco_dev", "perturbed"):
         assert f"{result}_proprietary: a smoke run, compared with nothing" in done.stdout
         table = (tmp_path / f"report_{result}_proprietary" / "tables" / "pass_at_1.md").read_text()
-        assert "gpt-5-mini" in table and "local/model" in table
+        assert "gpt-5-mini-2025-08-07" in table and "local_model" in table
     clean, perturbed = (
         [json.loads(line) for line in (tmp_path / f"proprietary/local_model/{name}.jsonl").open()]
         for name in ("taco_dev", "perturbed")
