@@ -45,6 +45,7 @@ class Settings(BaseModel):
     replicas: int = Field(0, ge=0, description="0: as many as fit the GPUs")
     tensor_parallel_size: int = Field(0, ge=0, description="GPUs per replica; 0: two, below four GPUs one")
     max_model_len: int | None = Field(None, ge=1, description="prompt and completion; default: the model's")
+    max_num_batched_tokens: int | None = Field(None, ge=1, description="of a step; default: vLLM's")
     dtype: str = "auto"
     gpu_memory_utilization: float = Field(0.9, gt=0, le=1)
     enforce_eager: bool = Field(False, description="no graphs: starts sooner, runs slower")
@@ -69,6 +70,7 @@ class VllmEngineActor:
                 model=given.model, tensor_parallel_size=given.tensor_parallel_size, dtype=given.dtype,
                 max_model_len=given.max_model_len, enforce_eager=given.enforce_eager,
                 gpu_memory_utilization=given.gpu_memory_utilization, enable_prefix_caching=True,
+                max_num_batched_tokens=given.max_num_batched_tokens,
             )
         )  # fmt: skip
         from transformers import AutoTokenizer

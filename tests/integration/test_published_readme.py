@@ -198,6 +198,8 @@ def serve(step: Step, there: Cluster, folder: Path) -> None:
     line = step.line
     if step is ENGINE and there.servers:
         line += " model=./policy device=cpu enforce_eager=true gpu_memory_utilization=0.1"
+        # On a CPU vLLM ends if a seeded request's prompt is read in several steps ("Generator ... offset").
+        line += " max_num_batched_tokens=131072"
     elif step is ENGINE:
         line = line.replace("vllm_engine_actor:app", "standin_actor:app")
     there.start(line, step.stays, folder)
@@ -214,7 +216,7 @@ def test_the_published_readme_on_vllm(tmp_path: Path, capsys: pytest.CaptureFixt
         tmp_path / "tasks.jsonl",
         [{"id": n, "instruction": f"Task {n}", **dict.fromkeys(fields, both)} for n in range(2)],
     )
-    make_policy(tmp_path / "policy", head_dim=32, positions=16384)
+    make_policy(tmp_path / "policy", head_dim=32, positions=16384, other=r"\w+|[\s\S]")
     (tmp_path / "local").mkdir()
     with cluster(VLLM) as there:
         for step in SHORT:

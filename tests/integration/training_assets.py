@@ -30,13 +30,13 @@ TESTS = {"inputs": ["1\n", "2\n", "3\n", "4\n"], "outputs": ["2\n", "3\n", "4\n"
 SPECIAL = ["<pad>", "<|im_end|>", "<|im_start|>"]
 
 
-def make_model(folder: Path, *, head_dim: int = 8, positions: int = 64) -> Path:
-    """A random Qwen3 that writes one or two tokens, and its tokenizer."""
+def make_model(folder: Path, *, head_dim: int = 8, positions: int = 64, other: str = r"[\s\S]") -> Path:
+    """A random Qwen3 that writes one or two tokens, and its tokenizer; `other`: a token of other text."""
     words = [f"```python\n{program}\n```" for program in PROGRAMS] + ["word", " ", "\n"]
     roles = ["system\n", "user\n", "assistant\n", *(f"Task {i}" for i in range(10))]
     vocabulary = {token: i for i, token in enumerate([*SPECIAL, *words, *roles, "<unk>"])}
     core = Tokenizer(models.BPE(vocabulary, [], ignore_merges=True, unk_token="<unk>"))
-    pattern = r"```python\n[^`]*\n```|(system|user|assistant)\n|Task \d|word|[\s\S]"
+    pattern = r"```python\n[^`]*\n```|(system|user|assistant)\n|Task \d|word|" + other
     core.pre_tokenizer = pre_tokenizers.Split(Regex(pattern), "isolated")
     core.decoder = decoders.Fuse()
     core.add_special_tokens(SPECIAL)
