@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# The arms of the paper on the tiny task family: equal samples, equal wall time, learning rates from one grid.
+# Cobalt, its rivals and offline training on the tiny task family: equal samples, equal wall time, learning rates from
+# one grid.
 # Resumable run by run; hours on two cores. Ends with a table and a plot in outputs/study_tiny.
 #
 #   scripts/study_tiny.sh [--steps 30] [--seeds 3] [--arms cobalt mt_grpo ...] [--out FOLDER]

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Train the contextual bandit on honest and perturbed contexts.
+# Train the contextual bandit on honest and perturbed contexts, half of each: the paper's share is not known.
 #
 #   scripts/train_cobalt_ptb.sh [--flag value ...] [hydra.override=value ...]
 #

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
 # Train the contextual bandit by GRPO on contexts cut from multi-turn trajectories.
+# scripts/train_cobalt.sh under its published name.
 #
 #   scripts/train_grpo_multi_turn.sh [--flag value ...] [hydra.override=value ...]
 #

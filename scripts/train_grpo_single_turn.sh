@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
 # Train the single-turn baseline by GRPO on problem statements.
+# scripts/train_single_turn_grpo.sh under its published name.
 #
 #   scripts/train_grpo_single_turn.sh [--flag value ...] [hydra.override=value ...]
 #

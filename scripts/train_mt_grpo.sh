@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Train online multi-turn GRPO: dialogues with live feedback.
+# Train online multi-turn GRPO: dialogues with live feedback. What the paper's baseline sets is not known: turns, reward
+# of a dialogue and discount are our choices (docs/recipes.md).
 #
 #   scripts/train_mt_grpo.sh [--flag value ...] [hydra.override=value ...]
 #

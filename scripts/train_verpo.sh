@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Train VeRPO: online dialogues with dense rewards per test.
+# Train VeRPO: online dialogues with dense rewards per test. Its constants are not known: they are our choices
+# (docs/recipes.md).
 #
 #   scripts/train_verpo.sh [--flag value ...] [hydra.override=value ...]
 #

@@ -1,4 +1,4 @@
-"""`cobalt study`: the arms of the paper on the tiny task family, at equal samples and at equal wall time.
+"""`cobalt study`: Cobalt and its rivals on the tiny task family, at equal samples and at equal wall time.
 
 Everything is kept in one folder and done run by run: a run that is finished is not repeated, one that was
 interrupted goes on from its checkpoint.

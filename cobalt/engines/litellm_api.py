@@ -97,8 +97,13 @@ class LiteLLMEngine:
                     f"--model_name {self.model_name}: AWS has no credentials here; set AWS_ACCESS_KEY_ID and "
                     "AWS_SECRET_ACCESS_KEY, or a profile or role that boto3 finds"
                 )
-        elif not found["keys_in_environment"] and found["missing_keys"]:
-            raise InputError(f"--model_name {self.model_name}: set {' and '.join(found['missing_keys'])}")
+            return
+        missing = [] if found["keys_in_environment"] else found["missing_keys"]
+        key = f"{self._provider.upper()}_API_KEY"
+        if not os.environ.get(key, key).strip():  # set but empty, which LiteLLM takes for a key
+            missing = [key]
+        if missing:
+            raise InputError(f"--model_name {self.model_name}: set {' and '.join(missing)}")
 
     async def chat(self, messages: list[Message], sampling: Sampling) -> list[Completion]:
         """`sampling.n` completions. InputError: the service refuses key or model; InfraError: no answer."""

@@ -124,8 +124,10 @@ def _kind(path: Path, missing: str | None = None) -> str:
         return EVALUATED
     if set(JUDGE_FIELDS) <= set(first):
         return JUDGED if "classification" in first else ERRORS
-    if "step" in first and "all_pass_rates" not in first:
+    if "step" in first:
         return METRICS
+    if not first and "places" in (_json(Path(f"{path}.summary.json")) or {}):
+        return ERRORS  # no turn accepted a wrong test
     if missing is not None:
         return missing
     what = f"its first row has the fields {', '.join(list(first)[:6])}" if first else "it has no rows"

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 from cobalt.errors import InputError
 from cobalt.files import atomic_write
 from cobalt.flags import parser, run_main
+from cobalt.run.reported import beside, is_smoke
 
 _FIRST = ("pass_at_1", "comparison", "pass_at_k", "hacking", "verdicts")
 _STYLE = (
@@ -19,22 +19,24 @@ _STYLE = (
 def gather(folder: Path) -> Path:
     """Write `tables.md` and `index.html` into `folder`, from the tables of all `report_*` folders in it.
 
-    Says so if any of the runs beside them was a smoke run. Returns the page. Raises InputError if there are
-    no reports.
+    Each report begins with what is published beside what was measured. Says so if any of the runs beside
+    them was a smoke run. Returns the page. Raises InputError if there are no reports.
     """
     reports = sorted(each for each in folder.glob("report_*") if (each / "tables").is_dir())
     if not reports:
         raise InputError(f"{folder}: there are no reports (report_*/tables)")
     parts = ["# Results", f"{len(reports)} reports; each has charts and every trajectory."]
-    if any(json.loads(path.read_text())["smoke"] for path in folder.glob("*/*/results.json")):
+    smoke = is_smoke(folder)
+    if smoke:
         parts.append("**A smoke run: that every stage works is all it shows, whatever model a name says.**")
     for report in reports:
         name = report.name.removeprefix("report_")
         parts += [f"## {name.replace('_', ' ')}", f"[the report]({report.name}/index.html)"]
+        parts.append("\n".join(beside(report, smoke=smoke)[1:]))
         found = {path.stem: path for path in sorted((report / "tables").glob("*.md"))}
         ordered = sorted(found, key=lambda each: _FIRST.index(each) if each in _FIRST else len(_FIRST))
         parts += [found[each].read_text(encoding="utf-8").strip() for each in ordered]
-    text = "\n\n".join(parts) + "\n"
+    text = "\n\n".join(filter(None, parts)) + "\n"
     atomic_write(folder / "tables.md", text)
     page = folder / "index.html"
     atomic_write(page, _page(text))

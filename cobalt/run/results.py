@@ -105,7 +105,7 @@ def _pages(job: Job) -> None:
             build.build(named, job.path(f"report_{each.name}"), seed=seed, progress=view)
     if job.config.perturb is not None:
         named = [f"{_label(name, label)}={perturbed_rows(job, name)}" for name in ARMS]
-        cases = [errors(job, name) for name in ARMS if errors(job, name).stat().st_size]
+        cases = [errors(job, name) for name in ARMS]
         judged = [verdicts(job, name) for name in ARMS if verdicts(job, name).exists()]
         build.build(
             [*named, *map(str, [*cases, *judged])], job.path("report_perturbed"), seed=seed, progress=view

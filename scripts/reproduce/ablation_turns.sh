@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
 # Ablation: programs in a collected trajectory: three (published) or two.
+# Our own choice: which ablations the paper has is not known here.
 #
 # Configuration: configs/qwen3-8b.yaml
 # Expected:      1,720 GPU hours (h100-80), 570 GB of disk
@@ -8,9 +9,6 @@
 for model in ${MODELS:-qwen3-8b}; do
   run "$model" cobalt
   run "$model" two_turns collect.turns=2 perturb=null
-  of=$OUT/$model
-  tables "ablation_turns_$model" "reference=$of/cobalt/evaluate/reference_eval.jsonl" \
-    "cobalt=$of/cobalt/evaluate/cobalt_eval.jsonl" \
-    "two_turns=$of/two_turns/evaluate/cobalt_eval.jsonl"
+  compare ablation_turns evaluate "$model" cobalt two_turns
 done
 finish

@@ -1,6 +1,6 @@
 # Sourced by the scripts of this folder. Environment:
 #   SMOKE=1   the same stages and scripts with the tiny model and tasks, on two CPU cores in minutes
-#   PLAN=1    print what the runs cost (GPU hours, disk) and start nothing
+#   PLAN=1    print what the runs cost (GPU hours, disk) and start nothing; PLAN=write puts it into the head
 #   OUT       folder of all runs (default outputs/reproduce, with SMOKE=1 outputs/reproduce-smoke)
 #   MODELS    configurations to use, names of files in configs/
 #   SEED      of sampling, training and bootstrap (default 0)
@@ -25,18 +25,21 @@ python=.venv/bin/python
 [ -x "$python" ] || python=python3
 export RAY_USAGE_STATS_ENABLED=0 TOKENIZERS_PARALLELISM=false
 [ "$SMOKE" != 1 ] || export HF_HUB_OFFLINE=1 OMP_NUM_THREADS="${OMP_NUM_THREADS:-1}"
-planned=()
+planned=() made=()
+online=(train.max_prompt_tokens=2048 train.max_response_tokens=22528) # of dialogues that are sampled while training
 
-# run CONFIG VARIANT [SECTION.KEY=VALUE ...]: one run of a configuration, in $OUT/CONFIG/VARIANT.
+# run CONFIG VARIANT [SECTION.KEY=VALUE ...]: one run of a configuration, in $OUT/CONFIG/VARIANT. With UNTIL=STAGE it
+# ends there, and is not part of the plan.
 run() {
   local config=configs/$1.yaml folder=$OUT/$1/$2 flags=()
   shift 2
   [ -f "$config" ] || { echo "error: $config does not exist (MODELS names files in configs/)" >&2; exit 2; }
   for setting in "$@"; do flags+=(--set "$setting"); done
   if [ "$PLAN" != 0 ]; then
-    planned+=("$config $*")
+    [ -n "${UNTIL:-}" ] || planned+=("$config $*")
     return
   fi
+  [ -z "${UNTIL:-}" ] || flags+=(--until "$UNTIL")
   [ "$SMOKE" != 1 ] || flags+=(--smoke)
   echo "== $folder"
   "$python" -m cobalt run "$config" --out "$folder" --share "$OUT/shared" --seed "$SEED" ${flags[@]+"${flags[@]}"}
@@ -48,14 +51,40 @@ tables() {
   local folder=$OUT/report_$1
   shift
   "$python" -m cobalt report "$@" -o "$folder"
+  made+=("$folder")
 }
 
-# At the end of a script: the cost of all its runs (PLAN=list: the runs themselves, one a line; PLAN=write: the
-# cost goes into the head of the script).
+# compare NAME FOLDER CONFIG VARIANT ...: `tables NAME_CONFIG` of the reference and of the variants' trained models,
+# from their runs' FOLDER (evaluate, evaluate/SET, perturb). With perturb go the turns that accepted a wrong test.
+compare() {
+  local name=$1 folder=$2 config=$3 of=$OUT/$3 files=() variant cases
+  shift 3
+  for variant in reference "$@"; do
+    local from=$of/$variant model=cobalt
+    [ "$variant" != reference ] || from=$of/$1 model=reference
+    files+=("$variant=$from/$folder/${model}_eval.jsonl")
+    [ "$folder" = perturb ] || continue
+    cases=$from/hack_analysis/$model
+    files+=("${variant}_errors=${cases}_errors.jsonl")
+    [ ! -s "${cases}_judged.jsonl" ] || files+=("${variant}_judged=${cases}_judged.jsonl")
+  done
+  tables "${name}_$config" "${files[@]}"
+}
+
+# At the end of a script: what is published beside what was measured, or the cost of all its runs (PLAN=list: the
+# runs themselves, one a line; PLAN=write: the cost goes into the head of the script).
 finish() {
-  case $PLAN in
-    1) "$python" -m cobalt.run.cost "${planned[@]}" ;;
-    list) printf '%s\n' "${planned[@]}" ;;
-    write) sed -i "s/^# Expected:  .*/# Expected:      $("$python" -m cobalt.run.cost "${planned[@]}")/" "$script" ;;
-  esac
+  local smoke=()
+  [ "$SMOKE" != 1 ] || smoke=(--smoke)
+  if [ "$PLAN" = 0 ]; then
+    [ ${#made[@]} = 0 ] || "$python" -m cobalt.run.reported ${smoke[@]+"${smoke[@]}"} "${made[@]}"
+  elif [ ${#planned[@]} = 0 ]; then # no run of a configuration: the head says what it costs
+    [ "$PLAN" != 1 ] || sed -n 's/^# Expected: *//p' "$script"
+  else
+    case $PLAN in
+      1) "$python" -m cobalt.run.cost "${planned[@]}" ;;
+      list) printf '%s\n' "${planned[@]}" ;;
+      write) sed -i "s/^# Expected:  .*/# Expected:      $("$python" -m cobalt.run.cost "${planned[@]}")/" "$script" ;;
+    esac
+  fi
 }

@@ -7,7 +7,6 @@
 . "$(dirname "${BASH_SOURCE[0]}")/common.inc.sh"
 for model in ${MODELS:-qwen3-8b r1-distill-llama-8b}; do
   run "$model" cobalt
-  of=$OUT/$model/cobalt/evaluate/taco_dev
-  tables "taco_dev_$model" "reference=$of/reference_eval.jsonl" "cobalt=$of/cobalt_eval.jsonl"
+  compare taco_dev evaluate/taco_dev "$model" cobalt
 done
 finish

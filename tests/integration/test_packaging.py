@@ -285,5 +285,7 @@ def test_forms_and_citation_are_well_formed():
             assert field["type"] == "markdown" or field["attributes"]["label"]
     citation = yaml.safe_load((ROOT / "CITATION.cff").read_text())
     assert {"cff-version", "title", "message", "authors"} <= set(citation)
+    names = [author["family-names"] for author in citation["preferred-citation"]["authors"]]
+    assert names == ["Chen", "Chen", "Jin", "Liang", "Xie", "Sun"]
     assert "2602.03806" in json.dumps(citation)
     assert "MIT License" in (ROOT / "LICENSE").read_text() and os.access(ROOT / "scripts/setup.sh", os.X_OK)

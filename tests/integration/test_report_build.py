@@ -8,6 +8,7 @@ import pytest
 from report_data import analysed, evaluated, trajectories
 
 from cobalt.analysis.summary import summarize
+from cobalt.analysis.turn_errors import summary_path, turn_errors
 from cobalt.commands import report as command
 from cobalt.errors import InputError
 from cobalt.report import charts, site, tables
@@ -163,6 +164,18 @@ def test_what_is_found_in_folders_and_refused(made, tmp_path):
         find([str(tmp_path)])
     with pytest.raises(InputError, match="cannot read"):
         find(["nowhere.jsonl"])
+
+
+def test_a_run_that_bent_to_nothing_has_its_row(tmp_path, no_charts):
+    honest = trajectories(tmp_path / "honest_eval.jsonl", tasks=3, samples=2, turns=2, bent=0.0)
+    cases = tmp_path / "honest_errors.jsonl"
+    turn_errors(honest, honest, cases)
+    assert cases.read_text() == ""
+    build([str(honest), str(cases)], tmp_path / "report")
+    assert "| all | 0 | 6 | 0.0 ± 0.0 |" in (tmp_path / "report" / "tables" / "hacking.md").read_text()
+    summary_path(cases).unlink()
+    with pytest.raises(InputError, match=r"honest_errors\.jsonl: it has no rows"):
+        find([str(honest), str(cases)])
 
 
 def test_the_folder_of_a_whole_run(tmp_path, no_charts):

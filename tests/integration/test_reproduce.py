@@ -10,14 +10,20 @@ from functools import cache
 from pathlib import Path
 
 import pytest
+from chat_server import chat_server
+
+from cobalt.errors import InputError
+from cobalt.run.config import load
+from cobalt.run.reported import GAINS, UNKNOWN, beside
 
 ROOT = Path(__file__).parents[2]
 FOLDER = ROOT / "scripts" / "reproduce"
 SCRIPTS = sorted(path.stem for path in FOLDER.glob("*.sh") if ".inc" not in path.name)
 RESULTS = {
-    "main_livecodebench", "taco_dev", "perturbed", "offline_rl",
+    "main_livecodebench", "taco_dev", "perturbed", "released", "proprietary", "offline_rl",
     "ablation_contexts", "ablation_selection", "ablation_turns",
 }  # fmt: skip
+NO_RUNS = {"proprietary"}  # not runs of a configuration: nothing is trained
 
 
 def call(name: str, *flags: str, **variables: str) -> subprocess.CompletedProcess[str]:
@@ -40,7 +46,8 @@ def runs(name: str) -> list[str]:
 
 def header(name: str) -> dict[str, str]:
     text = (FOLDER / f"{name}.sh").read_text()
-    return dict(re.findall(r"^# (Configuration|Expected|Published): +(.+)$", text, re.MULTILINE))
+    found = re.findall(r"^# (Configuration|Expected|Published): +(.+(?:\n# {10}.+)*)$", text, re.MULTILINE)
+    return {name: re.sub(r"\s*\n#\s*", " ", value) for name, value in found}
 
 
 def test_there_is_a_script_for_every_result():
@@ -52,17 +59,20 @@ def test_every_script_names_configuration_cost_and_published_figure(name):
     said = header(name)
     assert set(said) == {"Configuration", "Expected", "Published"}
     used = {run.split()[0] for run in runs(name)}
-    assert used == set(re.findall(r"configs/[\w.-]+\.yaml", said["Configuration"]))
-    assert all((ROOT / config).is_file() for config in used)
-    if name == "main_livecodebench":
-        assert "+9.0" in said["Published"] and "+6.2" in said["Published"]
+    named = set(re.findall(r"configs/[\w.-]+\.yaml", said["Configuration"]))
+    assert used == named or name in NO_RUNS
+    assert all((ROOT / config).is_file() for config in named)
+    if name in ("main_livecodebench", "released"):
+        assert all(f"{gain:+.1f}" in said["Published"] for gain in GAINS.values())
     elif name == "offline_rl":
         assert "small models and hard problems" in said["Published"]
     elif name != "all":
-        assert said["Published"] == "not given in the abstract"
+        assert said["Published"] == UNKNOWN
+    if name.startswith("ablation"):
+        assert "Our own choice" in (FOLDER / f"{name}.sh").read_text()
 
 
-@pytest.mark.parametrize("name", SCRIPTS)
+@pytest.mark.parametrize("name", sorted(set(SCRIPTS) - NO_RUNS))
 def test_the_expected_cost_is_what_cobalt_plan_says(name, monkeypatch):
     from cobalt.run.cost import line
 
@@ -72,10 +82,24 @@ def test_the_expected_cost_is_what_cobalt_plan_says(name, monkeypatch):
     )
 
 
+def test_what_models_of_providers_are_asked_is_counted():
+    config = load(ROOT / "configs/qwen3-8b.yaml")
+    programs, first = config.evaluate.samples * config.evaluate.turns, config.evaluate.samples
+    sets = {each.name: each.expected or config.tasks.expected_dev for each in config.evaluate.sets}
+    asked = sets["livecodebench"] * programs + sets["taco_dev"] * (2 * programs - first)
+    assert f"{asked:,} completions of each model" in header("proprietary")["Expected"]
+    assert call("proprietary", PLAN="1").stdout.strip() == header("proprietary")["Expected"]
+    assert runs("proprietary") == []
+
+
+def test_the_online_rivals_meet_perturbed_tests_in_the_runs_that_they_share():
+    both = set(runs("main_livecodebench")) & set(runs("perturbed"))
+    online = [run for run in both if "mt_grpo" in run or "verpo" in run]
+    assert len(online) == 4 and not any("perturb=null" in run for run in online)
+
+
 @pytest.mark.parametrize("name", SCRIPTS)
 def test_every_variant_is_a_valid_run(name):
-    from cobalt.run.config import load
-
     for run in runs(name):
         config, *settings = run.split()
         load(ROOT / config, settings)
@@ -96,7 +120,6 @@ def test_help_and_wrong_arguments():
 
 
 def test_one_page_has_every_table(tmp_path):
-    from cobalt.errors import InputError
     from cobalt.run.gather import gather
 
     with pytest.raises(InputError, match="there are no reports"):
@@ -104,6 +127,7 @@ def test_one_page_has_every_table(tmp_path):
     for report, table in (("taco_dev_a", "steps"), ("taco_dev_a", "pass_at_1"), ("offline_rl_b", "cost")):
         folder = tmp_path / f"report_{report}" / "tables"
         folder.mkdir(parents=True, exist_ok=True)
+        made_report(folder.parent, evaluated("reference"), evaluated("cobalt"))
         (folder / f"{table}.md").write_text(
             f"**{table} of {report}**\n\n| a | b |\n|---|---|\n| <b>1</b> | 2 |\n"
         )
@@ -112,11 +136,99 @@ def test_one_page_has_every_table(tmp_path):
     assert page.index("pass_at_1 of taco_dev_a") < page.index("steps of taco_dev_a")
     assert page.count("<table>") == 3 and "<td><b>" not in page
     assert 'href="report_taco_dev_a/index.html"' in page and "smoke run" not in page
+    assert page.count("<li>cobalt: +5.0 [+1.0, +9.0] points over the reference; published: not given") == 2
     run = tmp_path / "qwen3-8b" / "cobalt"
     run.mkdir(parents=True)
     for smoke in (False, True):
         (run / "results.json").write_text(json.dumps({"smoke": smoke}))
-        assert ("smoke run" in gather(tmp_path).read_text()) is smoke
+        page = gather(tmp_path).read_text()
+        assert ("smoke run" in page) is smoke and ("published" in page) is not smoke
+
+
+def evaluated(name, bent=None):
+    """A run as it stands in `report.json`."""
+    turns = None if bent is None else {"all_turns": {"rate": bent, "ci95": [bent / 2, 2 * bent]}}
+    summary = {"pass_at_1": [0.1, 0.3], "ci95": [[0.05, 0.15], [0.2, 0.4]]}
+    return {"name": name, "summary": summary, "errors": turns}
+
+
+def made_report(folder, *runs):
+    """A report with the gains of all runs over the first, at two turns."""
+    folder.mkdir(exist_ok=True)
+    rows = [
+        {"a": runs[0]["name"], "b": run["name"], "turn": turn, "points": 5.0 * turn, "ci95": [1.0, 9.0]}
+        for run in runs[1:]
+        for turn in (1, 0)
+    ]
+    made = {"runs": runs, "comparison": {"comparisons": rows} if rows else None}
+    (folder / "report.json").write_text(json.dumps(made))
+    return folder
+
+
+def test_what_is_published_stands_beside_what_was_measured(tmp_path):
+    arms = [evaluated(name) for name in ("reference", "cobalt", "mt_grpo", "single_turn_grpo")]
+    for model, gain in GAINS.items():
+        for name in (
+            f"livecodebench_{model}",
+            f"livecodebench_ptb_{model}",
+            f"livecodebench_{model}-released",
+        ):
+            said = beside(made_report(tmp_path / f"report_{name}", *arms), smoke=False)
+            assert said[0].startswith(name) and len(said) == 4
+            measured = "+5.0 [+1.0, +9.0] points over the reference"
+            assert said[1] == f"- cobalt: {measured}; published: up to {gain:+.1f} points"
+            assert said[2] == f"- mt_grpo: {measured}; published: below Cobalt, the figure is {UNKNOWN}"
+            assert said[3].endswith(f"published: {UNKNOWN}")
+    other = beside(made_report(tmp_path / "report_livecodebench_another", *arms), smoke=False)
+    assert all(line.endswith(UNKNOWN) for line in other[1:])
+    bent = [evaluated("reference", 0.125), evaluated("cobalt", 0.0)]
+    said = beside(made_report(tmp_path / "report_perturbed_qwen3-8b", *bent), smoke=False)
+    assert said[1:] == [
+        f"- reference: 12.5 % of programs bent [6.2, 25.0]; published: {UNKNOWN}",
+        f"- cobalt: +5.0 [+1.0, +9.0] points over the reference, 0.0 % of programs bent [0.0, 0.0]; "
+        f"published: {UNKNOWN}",
+    ]
+    alone = made_report(tmp_path / "report_livecodebench_proprietary", evaluated("gpt-5-mini"))
+    assert beside(alone, smoke=False)[1] == f"- gpt-5-mini: Pass@1 30.0 % [20.0, 40.0]; published: {UNKNOWN}"
+    assert beside(alone, smoke=True) == ["livecodebench_proprietary: a smoke run, compared with nothing"]
+    with pytest.raises(InputError, match=r"there is no report \(report.json"):
+        beside(tmp_path / "report_nothing", smoke=False)
+
+
+def test_all_goes_on_without_what_is_lacking_and_says_so(tmp_path):
+    """The real `all.sh`, with stand-ins for the scripts it calls."""
+    folder, python = tmp_path / "scripts" / "reproduce", tmp_path / ".venv" / "bin" / "python"
+    for path, text in {
+        **{folder / f"{name}.sh": "exit 0\n" for name in RESULTS},
+        **{folder / f"{name}.sh": "exit 2\n" for name in ("released", "proprietary")},
+        **{folder / name: (FOLDER / name).read_text() for name in ("all.sh", "common.inc.sh")},
+        python: f'exec {sys.executable} "$@"\n',
+    }.items():
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text if text.startswith("#") else f"#!/bin/sh\n{text}")
+        path.chmod(0o755)
+    report = tmp_path / "outputs" / "reproduce" / "report_taco_dev_a"
+    (report / "tables").mkdir(parents=True)
+    made_report(report, evaluated("reference"), evaluated("cobalt"))
+    environment = {name: value for name, value in os.environ.items() if name not in ("OUT", "SMOKE", "PLAN")}
+
+    def run():
+        return subprocess.run(
+            [folder / "all.sh"], env=environment | {"PYTHONPATH": str(ROOT)}, capture_output=True, text=True
+        )
+
+    done = run()
+    assert done.returncode == 2 and "not run, see what was said above: released proprietary" in done.stderr
+    assert (tmp_path / "outputs/reproduce/index.html").exists() and "+5.0 [+1.0, +9.0]" in done.stdout
+    (folder / "perturbed.sh").write_text("#!/bin/sh\nexit 1\n")
+    done = run()
+    assert done.returncode == 1 and "scripts/reproduce/released.sh" not in done.stdout
+
+
+def test_without_a_key_models_of_providers_are_not_asked_and_nothing_is_written(tmp_path):
+    done = call("proprietary", OUT=str(tmp_path / "out"), LLMS="gpt-5-mini-2025-08-07", OPENAI_API_KEY="")
+    assert done.returncode == 2 and not (tmp_path / "out").exists()
+    assert done.stderr == "error: --model_name gpt-5-mini-2025-08-07: set OPENAI_API_KEY\n"
 
 
 def test_what_runs_share_is_planned_once():
@@ -137,6 +249,7 @@ def smoke(name: str, out: Path) -> float:
     started = time.monotonic()
     done = call(name, SMOKE="1", OUT=str(out), OMP_NUM_THREADS="1")
     assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
+    assert "a smoke run, compared with nothing" in done.stdout and "published:" not in done.stdout
     return time.monotonic() - started
 
 
@@ -164,12 +277,40 @@ def test_one_script_from_tasks_to_tables(tmp_path):
 
 
 @pytest.mark.full
+def test_models_of_providers_through_litellm(tmp_path):
+    """Against a local service, two models; the same programs begin clean and perturbed dialogues."""
+    with chat_server() as (url, requests):
+        done = call(
+            "proprietary", SMOKE="1", OUT=str(tmp_path), BASE_URL=url, OPENAI_API_KEY="",
+            LLMS="gpt-5-mini-2025-08-07 local/model",
+        )  # fmt: skip
+    assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
+    assert {request["model"] for request in requests} == {"gpt-5-mini-2025-08-07", "local/model"}
+    for result in ("livecodebench", "taco_dev", "perturbed"):
+        assert f"{result}_proprietary: a smoke run, compared with nothing" in done.stdout
+        table = (tmp_path / f"report_{result}_proprietary" / "tables" / "pass_at_1.md").read_text()
+        assert "gpt-5-mini-2025-08-07" in table and "local_model" in table
+    clean, perturbed = (
+        [json.loads(line) for line in (tmp_path / f"proprietary/local_model/{name}.jsonl").open()]
+        for name in ("taco_dev", "perturbed")
+    )
+    first = {row["id"]: row["responses"] for row in clean}
+    assert perturbed and all(row["responses"] == first[row["id"]] for row in perturbed)
+    assert all(len(row["responses"]) == 2 for row in clean)
+
+
+@pytest.mark.full
 def test_all_scripts_and_one_page_with_every_table(tmp_path):
     seconds = smoke("all", tmp_path)
     check_runs("all", tmp_path)
     page = (tmp_path / "index.html").read_text()
-    for name in RESULTS - {"main_livecodebench"}:
+    for name in RESULTS - {"main_livecodebench", "released", "proprietary"}:
         assert f"report_{name}" in page, name
+    for name in ("livecodebench_qwen3-8b-released", "livecodebench_ptb_qwen3-8b", "perturbed_proprietary"):
+        assert f"report_{name}" in page, name
+    hacking = (tmp_path / "report_perturbed_r1-distill-llama-8b" / "tables" / "hacking.md").read_text()
+    for arm in ("reference", "cobalt", "cobalt_ptb", "mt_grpo", "verpo"):
+        assert f"| {arm} | all |" in hacking, arm
     for arm in ("reference", "cobalt", "single_turn_grpo", "mt_grpo", "verpo", "cobalt_ptb", "no_partial",
                 "random", "two_turns", "rloo", "grpo", "exponential", "rejection_sft"):  # fmt: skip
         assert arm in page, arm

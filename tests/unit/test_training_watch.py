@@ -79,7 +79,8 @@ def config(folder, **model):
             "trainer": {"default_local_dir": str(folder / "checkpoints"), "n_gpus_per_node": 1, "nnodes": 1,
                         "device": "cpu"},
             "cobalt": {"abort": BOUNDS, "recipe": "cobalt", "method": "verl", "scale": "tiny",
-                       "reward_profile": "plain", "token_counter": "policy", "ptb": {"file": None}},
+                       "reward_profile": "plain", "token_counter": "policy", "ptb": {"file": None},
+                       "dialogue": {"turns": 1, "prompts": "tiny"}},
             "data": {"seed": 4, "max_response_length": 64, "train_files": str(folder / "train.parquet")},
             "actor_rollout_ref": {
                 "model": {"path": str(folder / "base")},
