@@ -195,7 +195,11 @@ class GroupRow(TypedDict, total=False):
     prompt: Annotated[list[Message], Doc("what the programs answer", ours=True)]
     completions: Annotated[
         list[dict[str, Any]],
-        Doc("`text` and `pass_rate` in [0, 1], and what the source says", "[4]", ours=True),
+        Doc(
+            "`text`, `pass_rate` in [0, 1]; of CodeNet also `status`, `cpu_time` (ms), `parses`",
+            "[n]",
+            ours=True,
+        ),
     ]
     extra_info: Annotated[dict[str, Any], Doc("`split`, `index`", ours=True)]
 

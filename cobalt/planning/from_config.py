@@ -222,6 +222,8 @@ def _training(sizes: _Sizes, settings: Settings, method: str) -> Iterator[Traini
         rows = tasks * (1 - sizes.a[f"{sizes.kind}.skipped_tasks"])  # an opening of each task left
     if method == "stored":
         rows = tasks * sizes.a[f"{sizes.kind}.stored_groups"]
+        if sizes.config.tasks.family == "stored":
+            rows = sizes.config.tasks.expected_train or sizes.a["contest.submitted_groups"]
     group = int(settings.number("cobalt.offline.group_size", given.completions))
     validates = gpu and not offline
     each = 1.0
@@ -236,7 +238,9 @@ def _training(sizes: _Sizes, settings: Settings, method: str) -> Iterator[Traini
         completions=group if offline else given.completions,
         mini_batches=given.mini_batches,
         max_prompt_tokens=given.max_prompt_tokens,
-        response_tokens=min(given.max_response_tokens, sizes.config.sampling.max_tokens),
+        response_tokens=given.max_response_tokens
+        if sizes.config.tasks.has_stored
+        else min(given.max_response_tokens, sizes.config.sampling.max_tokens),
         tests=sum(_tests(sizes)),
         rows=rows,
         turns=int(settings.number("cobalt.dialogue.turns", 1)),
@@ -244,13 +248,15 @@ def _training(sizes: _Sizes, settings: Settings, method: str) -> Iterator[Traini
         reference=settings.flag("actor_rollout_ref.actor.use_kl_loss") and not offline,
         old_log_probs=not settings.flag("algorithm.rollout_correction.bypass_mode") and not offline,
         offload=gpu and settings.flag("actor_rollout_ref.actor.fsdp_config.optimizer_offload"),
-        lora=given.lora_rank > 0,
+        lora_rank=given.lora_rank,
         offline=offline,
+        submitted=sizes.config.tasks.has_stored,
+        pass_sequences=int(settings.number("actor_rollout_ref.actor.ppo_micro_batch_size_per_gpu", 1)),
         validation_tasks=sizes.of("dev") if validates else 0.0,
         validation_contexts=each,
         validate_every=max(0, int(settings.number("trainer.test_freq", -1))) if validates else 0,
         save_every=max(0, int(settings.number("trainer.save_freq", -1))),
-        keep=int(keep) or None,
+        keep=2 if offline else int(keep) or None,  # cobalt.training.offline keeps the last two
         memory_share=settings.number("actor_rollout_ref.rollout.gpu_memory_utilization", 0) or None,
     )
     yield one

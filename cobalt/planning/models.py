@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import difflib
-import json
 from dataclasses import dataclass
 from pathlib import Path
 
 from cobalt.errors import InputError
+from cobalt.training.memory import Sizes, sizes
 
 
 @dataclass(frozen=True)
@@ -20,6 +20,18 @@ class Model:
     heads: int
     kv_heads: int
     head_dim: int
+    width: int
+    inner: int
+    vocabulary: int
+    tied: bool = True
+
+    @property
+    def sizes(self) -> Sizes:
+        """The same as training takes it."""
+        return Sizes(
+            self.width, self.layers, self.heads, self.kv_heads, self.head_dim, self.inner, self.vocabulary,
+            self.tied,
+        )  # fmt: skip
 
     def cache_mb(self, bytes_per_value: float) -> float:
         """MB (10^6 bytes) of keys and values of 1,000 tokens: 2 x layers x kv heads x head size x bytes."""
@@ -27,17 +39,22 @@ class Model:
 
 
 _KNOWN = [
-    Model("tiny-reference", 0.000436, 4, 4, 2, 24),
-    Model("Qwen/Qwen3-0.6B", 0.596, 28, 16, 8, 128),
-    Model("Qwen/Qwen2.5-Coder-1.5B-Instruct", 1.544, 28, 12, 2, 128),
-    Model("deepseek-ai/DeepSeek-R1-Distill-Qwen-1.5B", 1.777, 28, 12, 2, 128),
-    Model("Qwen/Qwen3-1.7B", 1.721, 28, 16, 8, 128),
-    Model("Qwen/Qwen3-4B", 4.022, 36, 32, 8, 128),
-    Model("Qwen/Qwen2.5-Coder-7B-Instruct", 7.616, 28, 28, 4, 128),
-    Model("deepseek-ai/DeepSeek-R1-Distill-Llama-8B", 8.030, 32, 32, 8, 128),
-    Model("Qwen/Qwen3-8B", 8.191, 36, 32, 8, 128),
-    Model("Qwen/Qwen3-14B", 14.768, 40, 40, 8, 128),
-    Model("Qwen/Qwen3-32B", 32.762, 64, 64, 8, 128),
+    Model("tiny-reference", 0.000436, 4, 4, 2, 24, 96, 256, 313),
+    Model("Qwen/Qwen2.5-Coder-0.5B-Instruct", 0.494, 24, 14, 2, 64, 896, 4864, 151_936),
+    Model("Qwen/Qwen3-0.6B", 0.596, 28, 16, 8, 128, 1024, 3072, 151_936),
+    Model("Qwen/Qwen2.5-Coder-1.5B-Instruct", 1.544, 28, 12, 2, 128, 1536, 8960, 151_936),
+    Model(
+        "deepseek-ai/DeepSeek-R1-Distill-Qwen-1.5B", 1.777, 28, 12, 2, 128, 1536, 8960, 151_936, tied=False
+    ),
+    Model("Qwen/Qwen3-1.7B", 1.721, 28, 16, 8, 128, 2048, 6144, 151_936),
+    Model("Qwen/Qwen3-4B", 4.022, 36, 32, 8, 128, 2560, 9728, 151_936),
+    Model("Qwen/Qwen2.5-Coder-7B-Instruct", 7.616, 28, 28, 4, 128, 3584, 18_944, 152_064, tied=False),
+    Model(
+        "deepseek-ai/DeepSeek-R1-Distill-Llama-8B", 8.030, 32, 32, 8, 128, 4096, 14_336, 128_256, tied=False
+    ),
+    Model("Qwen/Qwen3-8B", 8.191, 36, 32, 8, 128, 4096, 12_288, 151_936, tied=False),
+    Model("Qwen/Qwen3-14B", 14.768, 40, 40, 8, 128, 5120, 17_408, 151_936, tied=False),
+    Model("Qwen/Qwen3-32B", 32.762, 64, 64, 8, 128, 5120, 25_600, 151_936, tied=False),
 ]
 KNOWN = {model.name: model for model in _KNOWN}
 SIZES = ("Qwen/Qwen3-0.6B", "Qwen/Qwen3-1.7B", "Qwen/Qwen3-4B", "Qwen/Qwen3-8B", "Qwen/Qwen3-14B")
@@ -62,13 +79,10 @@ def shape(name: str, folder: Path | None = None) -> Model:
 
 
 def _read(folder: Path) -> Model:
-    from cobalt.training.memory import parameters
-
-    count = parameters(folder)
-    if count is None:
+    of = sizes(folder)
+    if of is None:
         raise InputError(f"{folder / 'config.json'}: sizes of a dense decoder are missing")
-    sizes = json.loads((folder / "config.json").read_text())
-    heads = int(sizes["num_attention_heads"])
-    size = int(sizes.get("head_dim") or sizes["hidden_size"] // heads)
-    kv = int(sizes.get("num_key_value_heads") or heads)
-    return Model(folder.name, count / 1e9, int(sizes["num_hidden_layers"]), heads, kv, size)
+    return Model(
+        folder.name, of.parameters / 1e9, of.layers, of.heads, of.kv_heads, of.head_dim, of.width, of.inner,
+        of.vocabulary, of.tied,
+    )  # fmt: skip

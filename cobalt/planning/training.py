@@ -10,6 +10,7 @@ from cobalt.planning.devices import DoesNotFit, Job, sample
 from cobalt.planning.lengths import Response, prompt
 from cobalt.planning.stages import Plan, Stage
 from cobalt.planning.workload import Training
+from cobalt.training.memory import sharded
 
 # Passes over a token, in forward passes: a backward pass is two, checkpointing repeats the forward pass.
 # Adapters need no gradients of the weights, which are half of the backward pass.
@@ -56,7 +57,7 @@ def training(plan: Plan, given: Training, cut: Contexts) -> tuple[Stage, float]:
     """One training and its number of steps. Raises DoesNotFit if its state exceeds the GPUs' memory."""
     sheet, a, on = plan.sheet, plan.a, plan.trainer
     sheet.section = given.name
-    gpu = plan.work.on_gpu
+    gpu, kind = plan.work.on_gpu, plan.work.tasks_kind
     if gpu:
         _fits(plan, given)
     rows, steps = cut.rows if given.rows is None else given.rows, given.steps
@@ -76,7 +77,14 @@ def training(plan: Plan, given: Training, cut: Contexts) -> tuple[Stage, float]:
         sheet, plan.prompts, 0 if given.on_statements else cut.shown, given.max_prompt_tokens,
         0 if given.on_statements else cut.spread, always=True,
     )  # fmt: skip
-    step = _tokens(sheet, given, made, opening, plan.prompts.growth)
+    step = _tokens(
+        sheet,
+        given,
+        made,
+        opening,
+        plan.prompts.growth,
+        a[f"{kind}.program_tokens"] if given.submitted else 0.0,
+    )
     seconds, cpu_h = _seconds(plan, given, step, made, opening)
     part = 0.0
     if given.validate_every and given.validation_tasks and not given.offline:
@@ -114,6 +122,9 @@ def training(plan: Plan, given: Training, cut: Contexts) -> tuple[Stage, float]:
 
 def _fits(plan: Plan, given: Training) -> None:
     sheet, a, on = plan.sheet, plan.a, plan.trainer
+    if given.offline:
+        _fits_sharded(plan, given)
+        return
     each = a["sampling.weight_bytes"] if given.lora else a["training.state_bytes"]
     if given.offload and not given.lora:
         each -= 8  # Adam's moments wait in the host's memory
@@ -128,14 +139,43 @@ def _fits(plan: Plan, given: Training) -> None:
         )
 
 
-def _tokens(sheet: Sheet, given: Training, made: Response, opening: float, growth: float) -> Step:
+def _fits_sharded(plan: Plan, given: Training) -> None:
+    """The arithmetic of `cobalt.training.memory`, for passes of the longest sequences."""
+    sheet, on = plan.sheet, plan.trainer
+    longest = sheet.put(
+        "tokens of a pass at most", "sequences * (prompt + response)", "tokens",
+        sequences=given.pass_sequences, prompt=given.max_prompt_tokens, response=given.response_tokens,
+    )  # fmt: skip
+    parts = {
+        name: value / 1e9
+        for name, value in sharded(
+            on.model.sizes, devices=on.gpus, lora_rank=given.lora_rank, tokens=longest, checkpointing=True
+        ).items()
+    }
+    needed = sheet.put(
+        "memory of a GPU for the training, weights, gradients and optimiser sharded", " + ".join(parts), "GB",
+        **parts,
+    )  # fmt: skip
+    if needed > on.memory:
+        said = " + ".join(f"{name} {value:.1f}" for name, value in parts.items())
+        raise DoesNotFit(
+            f"{given.name}: {on.model.name} needs {said} = {needed:.0f} GB on each of {on.gpus} x {on.kind} "
+            f"({on.memory:g} GB) to be trained offline: give more GPUs ('train.gpus'), adapters "
+            "('train.lora_rank'), or shorter sequences ('train.max_prompt_tokens', "
+            "'train.max_response_tokens')"
+        )
+
+
+def _tokens(
+    sheet: Sheet, given: Training, made: Response, opening: float, growth: float, program: float
+) -> Step:
     groups = sheet.put(
         "dialogues per step", "contexts * completions", contexts=given.contexts, completions=given.completions
     )
     if given.offline:
         trained = sheet.put(
             "tokens trained on per step", "completions * (prompt + response)", "tokens", completions=groups,
-            prompt=opening, response=made.mean,
+            prompt=opening, response=min(program, given.response_tokens) if given.submitted else made.mean,
         )  # fmt: skip
         return Step(0.0, 0.0, 0.0, trained)
     turns = given.turns
@@ -220,6 +260,7 @@ def _seconds(
     whole = sheet.put(
         "a step", "rollout + verdicts + log_probabilities + update + optimiser + rest", "s", rollout=rollout,
         verdicts=verdicts, log_probabilities=forward, update=update, optimiser=moved,
-        rest=a["training.step_s" if gpu else "training.cpu_step_s"],
+        rest=a["training.offline_step_s" if given.offline else "training.step_s" if gpu else
+               "training.cpu_step_s"],
     )  # fmt: skip
     return (whole, rollout, verdicts), cpu_h

@@ -42,9 +42,10 @@ class Training:
     ``steps`` None: ``epochs`` over the rows. ``response_tokens``: limit of one program's completion.
     ``tests`` per program. ``rows`` to train on, None for those of the contexts; ``on_statements``: they show
     no programs. ``reference``, ``old_log_probs``: log-probabilities that are computed again. ``offload``: the
-    optimiser's state waits in the host's memory. ``offline``: nothing is sampled or run. ``keep``:
-    checkpoints kept, None for all. Validation answers ``validation_contexts`` per validation task.
-    ``memory_share`` of a GPU for the sampler, None for the assumption.
+    optimiser's state waits in the host's memory. ``offline``: nothing is sampled or run; ``submitted``: the
+    stored programs are people's; ``pass_sequences``: at once on a device. ``keep``: checkpoints kept, None
+    for all. Validation answers ``validation_contexts`` per validation task. ``memory_share`` of a GPU for
+    the sampler, None for the assumption.
     """
 
     name: str
@@ -62,14 +63,21 @@ class Training:
     reference: bool = True
     old_log_probs: bool = True
     offload: bool = False
-    lora: bool = False
+    lora_rank: int = 0
     offline: bool = False
+    submitted: bool = False
+    pass_sequences: int = 1
     validation_tasks: float = 0.0
     validation_contexts: float = 1.0
     validate_every: int = 0
     save_every: int = 10
     keep: int | None = None
     memory_share: float | None = None
+
+    @property
+    def lora(self) -> bool:
+        """Whether adapters are trained."""
+        return self.lora_rank > 0
 
 
 @dataclass(frozen=True)

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from rich.console import Console
 
+from cobalt.errors import InputError
 from cobalt.flags import Parser, parser
 from cobalt.report import console as tables
 from cobalt.report.results import read as read_results
@@ -22,7 +23,7 @@ from cobalt.run.hacking import hacking_stages
 from cobalt.run.job import Job
 from cobalt.run.meter import Meter
 from cobalt.run.results import report_stage
-from cobalt.run.rules import model_at
+from cobalt.run.rules import check_stored, model_at
 from cobalt.run.runner import Runner, lines
 from cobalt.run.shared import Shared
 from cobalt.run.stages import data_stages
@@ -84,6 +85,7 @@ def main(argv: list[str] | None = None) -> int:
             code = _dry_run(job, runner, folder, only, args)
             print("\n".join(["", *notes]) if notes else "", end="\n" if notes else "")
             return code
+        check_stored(config, args.config)
         with folder.opened(fresh=args.fresh, changed=args.changed):
             return _run(job, runner, only)
 
@@ -115,6 +117,10 @@ def _dry_run(
     from cobalt.run.preview import plan_lines, skipped_lines, stage_lines
 
     folder.check(fresh=args.fresh, changed=args.changed)
+    try:
+        check_stored(job.config, args.config)
+    except InputError as error:
+        print(f"not yet: {error}")
     try:
         metadata.version("verl")
     except metadata.PackageNotFoundError:

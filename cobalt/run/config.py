@@ -74,7 +74,8 @@ class Config:
     def collected(self) -> list[str]:
         """Splits whose tasks the reference answers before training."""
         recipe, given = self.train.recipe, self.given_trajectories
-        splits = ["train"] if recipe in STORED or (on_contexts(recipe) and given["train"] is None) else []
+        stored = recipe in STORED and not self.tasks.has_stored
+        splits = ["train"] if stored or (on_contexts(recipe) and given["train"] is None) else []
         return splits + (["dev"] if self.validates_on_trajectories and given["dev"] is None else [])
 
 

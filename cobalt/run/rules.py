@@ -46,10 +46,19 @@ def _tasks(config: Config) -> Iterator[str]:
     files = {name: getattr(tasks, f"{name}_file") for name in ("train", "dev", "heldout")}
     if tasks.family == "taco" and tasks.source is None:
         yield "'tasks.source' is missing: family taco reads a file or hub name (likaixin/TACO-verified)"
+    if tasks.family == "stored" and tasks.source is None:
+        yield "'tasks.source' is missing: family stored reads a folder of CodeNet's layout, or stored groups"
+    if tasks.submissions is not None and tasks.family != "tiny":
+        yield f"'tasks.submissions' are made up for family tiny, not for {tasks.family}"
+    if tasks.has_stored and config.train.recipe not in STORED:
+        recipes = " or ".join(STORED)
+        yield f"stored programs ('tasks.family', 'tasks.submissions') need 'train.recipe' {recipes}"
+    if tasks.family == "stored" and config.controls.single_turn_training:
+        yield "'controls.single_turn_training' needs tasks to train on, which family stored has not"
     if tasks.family == "taco" and tasks.heldout is not None:
         yield "'tasks.heldout': family taco has no held-out split; name its data in 'evaluate.sets'"
-    if tasks.family != "taco" and tasks.source is not None:
-        yield f"'tasks.source' belongs to family taco, not to {tasks.family}"
+    if tasks.family not in ("taco", "stored") and tasks.source is not None:
+        yield f"'tasks.source' belongs to family taco or stored, not to {tasks.family}"
     if tasks.family == "files":
         for name in ("train", "dev"):
             if files[name] is None:
@@ -58,7 +67,7 @@ def _tasks(config: Config) -> Iterator[str]:
             yield "'tasks.heldout' without 'tasks.heldout_file'"
     else:
         for name, file in files.items():
-            if file is not None:
+            if file is not None and (tasks.family != "stored" or name == "train"):
                 yield f"'tasks.{name}_file' belongs to family files, not to {tasks.family}"
 
 
@@ -113,7 +122,7 @@ def _training(config: Config) -> Iterator[str]:
         yield "give either 'train.steps' or 'train.epochs' (the other null)"
     if train.perturbed_share is not None and train.recipe != "cobalt_ptb":
         yield f"'train.perturbed_share' belongs to recipe cobalt_ptb, not to {train.recipe}"
-    if train.recipe in STORED and collect.samples < GROUP_SIZE:
+    if train.recipe in STORED and not config.tasks.has_stored and collect.samples < GROUP_SIZE:
         yield (
             f"recipe {train.recipe} needs 'collect.samples' of at least {GROUP_SIZE}, the size of a stored "
             f"group, got {collect.samples}"
@@ -122,7 +131,7 @@ def _training(config: Config) -> Iterator[str]:
         yield "'train.reward_profile' must not be empty"
     if train.profile == "cpu" and train.gpus is not None:
         yield "'train.gpus' does not go with 'train.profile' cpu"
-    if train.profile == "cpu" and train.lora_rank:
+    if train.profile == "cpu" and train.lora_rank and train.recipe not in STORED:
         yield "'train.lora_rank' needs 'train.profile' gpu: the CPU engine trains all weights"
     if config.controls.single_turn_training and train.recipe == "single_turn_grpo":
         yield (
@@ -146,12 +155,12 @@ def _sets(config: Config) -> Iterator[str]:
             yield f"{at}.name': two sets are named '{each.name}'"
         seen.add(each.name)
         if each.source in ("dev", "heldout") and each.source not in splits:
-            yield f"{at}.source': there is no split {each.source} (tasks: {', '.join(splits)})"
+            yield f"{at}.source': there is no split {each.source} (tasks: {', '.join(splits) or 'none'})"
         if each.kind == "livecodebench" and each.source in ("dev", "heldout"):
             yield f"{at}.kind' livecodebench needs a release file or hub name as source"
     perturb = config.perturb
-    if perturb is not None and perturb.source == "heldout" and "heldout" not in splits:
-        yield f"'perturb.source': there is no split heldout (tasks: {', '.join(splits)})"
+    if perturb is not None and perturb.source in ("dev", "heldout") and perturb.source not in splits:
+        yield f"'perturb.source': there is no split {perturb.source} (tasks: {', '.join(splits) or 'none'})"
 
 
 def check_files(config: Config, path: Path) -> None:
@@ -168,6 +177,8 @@ def check_files(config: Config, path: Path) -> None:
     tasks = config.tasks
     named = {f"tasks.{name}": getattr(tasks, name) for name in
              ("source", "train_file", "dev_file", "heldout_file")}  # fmt: skip
+    if tasks.family == "stored":
+        del named["tasks.source"]  # check_stored
     sources = {f"evaluate.sets.{n}.source": each.source for n, each in enumerate(config.evaluate.sets)}
     if config.perturb is not None:
         sources["perturb.source"] = config.perturb.source
@@ -178,6 +189,40 @@ def check_files(config: Config, path: Path) -> None:
                 data_at(name, path)
             except InputError as error:
                 raise InputError(f"{path}: '{where}' {error}") from None
+
+
+def check_stored(config: Config, path: Path) -> None:
+    """Raises InputError for stored programs that are not there, or nothing a run can train on.
+
+    Apart from the other files: a plan needs no data.
+    """
+    tasks = config.tasks
+    if tasks.family != "stored":
+        return
+    assert tasks.source is not None
+    source = path.parent / tasks.source
+    if not source.exists():
+        raise InputError(
+            f"{path}: 'tasks.source' is {source}, which does not exist: unpack Project CodeNet "
+            "there (docs/data.md), or name a folder of its layout or a file of stored groups "
+            "(--set tasks.source=...)"
+        )
+    if source.is_dir():
+        from cobalt.tasks.codenet import problem_ids
+
+        problem_ids(source)
+    elif source.suffix not in (".parquet", ".jsonl"):
+        raise InputError(f"{path}: 'tasks.source' is {source}: a file of stored groups is .parquet or .jsonl")
+    else:
+        from cobalt.inputs import open_input
+        from cobalt.training.stored import COLUMNS
+
+        first = next((row for _, row in open_input(str(source))), {})
+        missing = [name for name in COLUMNS if name not in first]
+        if missing:
+            raise InputError(
+                f"{path}: 'tasks.source' is {source}: no stored groups (no {', '.join(missing)})"
+            )
 
 
 def data_at(name: str, path: Path) -> str:

@@ -22,12 +22,16 @@ class Tasks:
     TACO-verified (`source`: a file or a data set of the hub), filtered, verified and split as by
     `preproc/preproc_taco.py`; there is no held-out split, `evaluate.sets` names other data. `files`: ready
     tasks (`cobalt.tasks.released` says which fields), a file, folder or hub name per split; a training task
-    whose statement is also among the others is refused, or with `overlap` `drop` left out. For `taco` and
-    `files` `train` keeps the first so many (null: all), as does `heldout`; `dev` is the size of TACO's
-    development split. `expected_train` and `expected_dev` are for the cost plan where nothing is counted.
+    whose statement is also among the others is refused, or with `overlap` `drop` left out. `stored`: no tasks
+    to train on but stored programs with their verdicts, a folder of CodeNet's layout or a file of stored
+    groups (`source`; of a folder the first `train` problems, programs in `language`, `max_groups` of four
+    each); `dev_file` and `heldout_file` may be given. `submissions`: as many per task of the tiny family are
+    made up, stored likewise, and trained on. For `taco` and `files` `train` keeps the first so many (null:
+    all), as does `heldout`; `dev` is the size of TACO's development split. `expected_train` (of `stored`:
+    groups) and `expected_dev` are for the cost plan where nothing is counted.
     """
 
-    family: Literal["tiny", "taco", "files"] = "tiny"
+    family: Literal["tiny", "taco", "files", "stored"] = "tiny"
     train: Count | None = None
     dev: Count | None = None
     heldout: Annotated[int, Bounds(2)] | None = None
@@ -35,6 +39,9 @@ class Tasks:
     train_file: str | None = None
     dev_file: str | None = None
     heldout_file: str | None = None
+    submissions: Annotated[int, Bounds(4)] | None = None
+    language: str = "Python"
+    max_groups: Count = 4
     overlap: Literal["refuse", "drop"] = "refuse"
     max_solutions: Annotated[int, Bounds(0)] = 16
     require_verified: bool = False
@@ -53,8 +60,15 @@ class Tasks:
     @property
     def splits(self) -> tuple[str, ...]:
         """The splits there are."""
+        if self.family == "stored":
+            return tuple(name for name in ("dev", "heldout") if getattr(self, f"{name}_file") is not None)
         has_heldout = self.family == "tiny" or self.heldout_file is not None
         return ("train", "dev", "heldout") if has_heldout else ("train", "dev")
+
+    @property
+    def has_stored(self) -> bool:
+        """Whether there are stored programs to train on, so that none are collected."""
+        return self.family == "stored" or self.submissions is not None
 
 
 @dataclass(frozen=True)

@@ -23,12 +23,13 @@ def small(config: Config) -> Config:
     """`config` with the tiny model and tasks swapped in and every size cut.
 
     What makes the run what it is stays: recipe, rules of selection and slicing, validation, sets by name,
-    whether public tests are perturbed, controls; ready tasks, perturbed tasks and trajectories are read from
-    files like the released ones. Engine, profile and scale are those of a CPU, verl overrides and the judge
-    (which would cost money) are left out.
+    whether public tests are perturbed, controls, objective and reward of offline recipes; ready tasks,
+    perturbed tasks and trajectories are read from files like the released ones. Engine, profile and scale are
+    those of a CPU, verl overrides and the judge (which would cost money) are left out.
     """
     trained = config.train
     dialogues, stored = trained.recipe in DIALOGUES, trained.recipe in STORED
+    offline = [setting for setting in trained.overrides if setting.startswith("cobalt.offline.")]
     train = Train(
         recipe=trained.recipe,
         steps=2,
@@ -38,11 +39,13 @@ def small(config: Config) -> Config:
         max_prompt_tokens=128 if dialogues else 320,
         max_response_tokens=320 if dialogues else 64,
         learning_rate=1e-4 if stored else 4e-4,
+        lora_rank=trained.lora_rank if stored else 0,
+        lora_alpha=trained.lora_alpha,
         perturbed_share=trained.perturbed_share,
-        overrides=["actor_rollout_ref.actor.ppo_micro_batch_size_per_gpu=16"],
+        overrides=["actor_rollout_ref.actor.ppo_micro_batch_size_per_gpu=16", *offline],
     )
     ready = config.tasks.family == "files"
-    tasks = Tasks(train=16, dev=12, heldout=12)
+    tasks = Tasks(train=16, dev=12, heldout=12, submissions=8 if config.tasks.has_stored else None)
     if ready:
         folder = str(RELEASED / "tasks")
         tasks = Tasks(family="files", train=16, dev=12, train_file=folder, dev_file=folder)

@@ -11,6 +11,7 @@ from cobalt.inputs import open_input
 from cobalt.run.given import Held, opened, perturbed_tasks, ready_tasks
 from cobalt.run.rules import data_at, local_path
 from cobalt.run.sections import SPLITS, EvaluationSet
+from cobalt.run.stored import stored_programs
 from cobalt.store import manifest_path, read_jsonl, write_jsonl
 
 if TYPE_CHECKING:
@@ -36,7 +37,12 @@ def task_files(job: Job) -> list[Path]:
 def local_sources(job: Job) -> list[Path]:
     """Files and folders that tasks are read from; names on the hub are not among them."""
     tasks = job.config.tasks
-    named = [tasks.source, tasks.train_file, tasks.dev_file, tasks.heldout_file]
+    named = [
+        None if tasks.family == "stored" else tasks.source,
+        tasks.train_file,
+        tasks.dev_file,
+        tasks.heldout_file,
+    ]
     named += [each.source for each in job.config.evaluate.sets if each.source not in SPLITS]
     found = [local_path(data_at(name, job.file)) for name in named if name is not None]
     return [path for path in dict.fromkeys(found) if path is not None]
@@ -49,11 +55,16 @@ def write_tasks(job: Job) -> tuple[dict[str, int], int]:
     tasks, left_out = job.config.tasks, 0
     if tasks.family == "tiny":
         from cobalt.tasks import tiny
+        from cobalt.tasks.submissions import write_tree
 
         assert tasks.train and tasks.dev and tasks.heldout
         tiny.write_splits(
             job.path("tasks"), seed=job.task_seed, train=tasks.train, dev=tasks.dev, heldout=tasks.heldout
         )
+        if tasks.submissions is not None:
+            write_tree(
+                stored_programs(job), tasks=tasks.train, submissions=tasks.submissions, seed=job.task_seed
+            )
     elif tasks.family == "taco":
         _taco(job)
     else:

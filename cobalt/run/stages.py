@@ -14,6 +14,7 @@ from cobalt.run.ptb import perturbed_contexts
 from cobalt.run.rules import GROUP_SIZE, STORED, on_contexts
 from cobalt.run.sources import is_split, local_sources, rows, task_files, write_tasks
 from cobalt.run.stage import Outcome, Stage
+from cobalt.run.stored import stored_inputs, stored_programs, write_stored
 
 SPLIT_NAMES = {"train": "training", "dev": "development"}
 # Seconds on two idle cores, only for the time left that is shown; 0: runs beside another stage.
@@ -69,6 +70,7 @@ def _data(job: Job) -> Stage:
             job.view.note(f"{left_out} training tasks left out: development or held-out tasks say the same")
         return Outcome(0, sum(counts.values()), {"splits": counts, "left_out": left_out})
 
+    made_up = [stored_programs(job)] if tasks.submissions is not None else []
     own = [each for each in sets if not is_split(each)]
     made = {"name", "source", "kind", "limit", "functional"}
     settings = {
@@ -77,7 +79,7 @@ def _data(job: Job) -> Stage:
         "sets": [{name: value for name, value in plain(each).items() if name in made} for each in own],
     }  # fmt: skip
     return stage(
-        job, "data", "data: tasks", run=run, inputs=local_sources(job), outputs=task_files(job),
+        job, "data", "data: tasks", run=run, inputs=local_sources(job), outputs=[*task_files(job), *made_up],
         settings=settings,
     )  # fmt: skip
 
@@ -216,7 +218,9 @@ def _parquet(job: Job) -> Stage:
         inputs = [contexts, *([] if cut is None else [cut]), *inputs]
         outputs = [many / "train.parquet", many / "test.parquet"]
     elif recipe in STORED:
-        inputs, outputs = [single, *inputs], [many / "groups.parquet"]
+        stored = job.config.tasks.has_stored
+        inputs, outputs = [*(stored_inputs(job) if stored else [single])], [many / "groups.parquet"]
+        inputs += [train, dev] if control else []
     if control or recipe not in STORED:
         outputs += [one / "train.parquet", one / "test.parquet"]
 
@@ -231,10 +235,13 @@ def _parquet(job: Job) -> Stage:
         elif recipe in STORED:
             from cobalt.training.stored import write_groups
 
-            written["groups"] = write_groups(
-                single, many / "groups.parquet", job.prompts, size=GROUP_SIZE, seed=job.seed
-            )
-            read = rows(single)
+            target = many / "groups.parquet"
+            target.parent.mkdir(parents=True, exist_ok=True)
+            if job.config.tasks.has_stored:
+                read = written["groups"] = write_stored(job, target)
+            else:
+                written["groups"] = write_groups(single, target, job.prompts, size=GROUP_SIZE, seed=job.seed)
+                read = rows(single)
         if control or recipe not in STORED:
             made = build_parquet(train, dev, one, kind="single_turn", prompts=job.prompts).splits["train"]
             read, written["single_turn"] = read + made.read, made.written
@@ -243,6 +250,9 @@ def _parquet(job: Job) -> Stage:
     settings = {
         "prompts": job.prompts.sha256, "seed": job.seed, "single_turn": control or recipe not in STORED,
     }  # fmt: skip
+    if job.config.tasks.family == "stored":
+        tasks = job.config.tasks
+        settings |= {"language": tasks.language, "max_groups": tasks.max_groups, "problems": tasks.train}
     return stage(
         job, "parquet", "parquet: training data", run=run, inputs=inputs, outputs=outputs, settings=settings
     )

@@ -114,16 +114,21 @@ def overrides(given: Train) -> list[str]:
 
 
 def check_composed(job: Job) -> None:
-    """Compose verl's configuration, so that a wrong override is found before anything starts.
+    """Compose verl's configuration, so that a wrong override is found before anything starts, as is an
+    offline training whose weights and optimiser alone cannot fit.
 
     Raises InputError.
     """
+    from cobalt.training.memory import fit
     from cobalt.training.settings import compose
 
     given = job.config.train
     scale = given.scale or ("tiny" if given.profile == "cpu" else "published")
     recipe = str(_own(job)) if is_own(given.recipe) else given.recipe
-    compose(recipe, given.profile, scale, {}, overrides(given))
+    values = {"actor_rollout_ref.model.path": str(job.model)}
+    config = compose(recipe, given.profile, scale, values, overrides(given))
+    if config.cobalt.method == "offline":
+        fit(config, 1)
 
 
 def _rows(path: Path) -> int:

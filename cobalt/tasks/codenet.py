@@ -6,9 +6,11 @@ Layout of the source: ``metadata/problem_list.csv``, ``metadata/pNNNNN.csv`` (on
 
 from __future__ import annotations
 
+import ast
 import csv
 import random
 import re
+import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from html.parser import HTMLParser
@@ -62,7 +64,8 @@ class CodenetCounts:
 class CodenetSettings:
     """Which programs: ``language`` as its folder is named, groups of ``size``, ``max_groups`` a problem.
 
-    ``max_letters``: longer programs are left out. Raises InputError for values that cannot be used.
+    ``max_letters``: longer programs are left out; ``problems``: the first so many. Raises InputError for
+    values that cannot be used.
     """
 
     prompts: Prompts
@@ -71,6 +74,7 @@ class CodenetSettings:
     max_groups: int = 4
     max_letters: int = 20_000
     seed: int = 42
+    problems: int | None = None
 
     def __post_init__(self) -> None:
         if self.size < 2:
@@ -108,28 +112,9 @@ class _Text(HTMLParser):
     """The text of a page, a new line for every block."""
 
     _BLOCKS = frozenset(
-        [
-            *(
-                "p",
-                "div",
-                "br",
-                "li",
-                "ul",
-                "ol",
-                "h1",
-                "h2",
-                "h3",
-                "h4",
-                "h5",
-                "h6",
-                "pre",
-                "table",
-                "tr",
-                "hr",
-            ),
-            *("section", "blockquote", "dt", "dd"),
-        ]
-    )
+        ["p", "div", "br", "li", "ul", "ol", "h1", "h2", "h3", "h4", "h5", "h6", "pre", "table", "tr", "hr",
+         "section", "blockquote", "dt", "dd"]
+    )  # fmt: skip
     _SILENT = frozenset(("script", "style", "head", "title"))
 
     def __init__(self) -> None:
@@ -265,7 +250,10 @@ def _next(
         except UnicodeDecodeError:
             counts.leave_out("programs", "not UTF-8")
             continue
+        parses = settings.language != "Python" or _parses(code)
         reason = _unusable(code, settings, seen)
+        if reason is None and not parses and row["status"] == ACCEPTED:
+            reason = "not Python 3"
         if reason is not None:
             counts.leave_out("programs", reason)
             continue
@@ -275,6 +263,7 @@ def _next(
             "pass_rate": 1.0 if row["status"] == ACCEPTED else 0.0,
             "submission_id": row["submission_id"],
             "status": row["status"],
+            "parses": parses,
             **{key: _number(row[key]) for key in ("cpu_time", "memory", "code_size")},
         }
     return None
@@ -288,6 +277,17 @@ def _unusable(code: str, settings: CodenetSettings, seen: set[str]) -> str | Non
     if "```" in code:
         return "holds a fence"
     return "a copy" if code in seen else None
+
+
+def _parses(code: str) -> bool:
+    """Whether it is Python 3 (older submissions are Python 2); nothing is run."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            ast.parse(code)
+        except (SyntaxError, ValueError, RecursionError, MemoryError):
+            return False
+    return True
 
 
 def _number(text: str) -> Any:

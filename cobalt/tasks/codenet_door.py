@@ -27,7 +27,7 @@ def build_codenet(
     Raises InputError for a folder that is no such tree, metadata that cannot be read, or no group at all.
     """
     root, output = Path(root), Path(output)
-    problems, counts = problem_ids(root), CodenetCounts()
+    problems, counts = problem_ids(root)[: settings.problems], CodenetCounts()
 
     def groups() -> Iterator[Row]:
         for number, problem in enumerate(problems, start=1):
@@ -51,6 +51,7 @@ def build_codenet(
             "group_size": settings.size,
             "max_groups": settings.max_groups,
             "max_letters": settings.max_letters,
+            "problems": settings.problems,
             "seed": settings.seed,
             "prompts": settings.prompts.sha256,
         },
@@ -65,7 +66,13 @@ def _write_parquet(output: Path, groups: Iterator[Row]) -> None:
     import pyarrow.parquet as pq
 
     text, number = pa.string(), pa.int64()
-    item = [("text", text), ("pass_rate", pa.float64()), ("submission_id", text), ("status", text)]
+    item = [
+        ("text", text),
+        ("pass_rate", pa.float64()),
+        ("submission_id", text),
+        ("status", text),
+        ("parses", pa.bool_()),
+    ]
     schema = pa.schema(
         [
             ("data_source", text),
@@ -105,14 +112,16 @@ def main(argv: list[str] | None = None) -> int:
     )
     flags.add_argument("--max_groups", type=positive_int, default=4, help="groups of a problem, at most")
     flags.add_argument("--max_letters", type=positive_int, default=20_000, help="longest program")
+    flags.add_argument("--problems", type=positive_int, help="the first so many (default: all)")
     flags.add_argument("--seed", type=int, default=42, help="of the choice of programs")
     flags.add_argument(
         "--prompts", default="default", metavar="default|tiny|FILE", help="how statements are put"
     )
     args = flags.parse_args(argv)
     settings = CodenetSettings(
-        load(args.prompts), args.language, args.group_size, args.max_groups, args.max_letters, args.seed
-    )
+        load(args.prompts), args.language, args.group_size, args.max_groups, args.max_letters, args.seed,
+        args.problems,
+    )  # fmt: skip
     with shown() as progress:
         counts = build_codenet(args.input_dir, args.output_file, settings, progress)
     lines = [

@@ -249,8 +249,8 @@ def redraw(rng: random.Random, spec: Spec, slots: frozenset[str]) -> Spec:
     return replace(spec, **{slot: rng.choice(values(spec, slot)) for slot in sorted(slots)})
 
 
-def draw_tasks(split: str, n: int, seed: int) -> Iterator[Row]:
-    """``n`` distinct task rows of a split, the same for the same seed."""
+def draw_specs(split: str, n: int, seed: int) -> Iterator[tuple[Spec, frozenset[str], list[tuple[str, str]]]]:
+    """Program, vague slots and tests of ``n`` distinct tasks of a split, the same for the same seed."""
     rng = random.Random(f"tiny {split} {seed}")
     seen: set[tuple[Spec, frozenset[str]]] = set()
     while len(seen) < n:
@@ -258,7 +258,13 @@ def draw_tasks(split: str, n: int, seed: int) -> Iterator[Row]:
         if (spec, vague) in seen:
             continue
         seen.add((spec, vague))
-        yield task_row(f"tiny-{split}-{len(seen) - 1:04d}", spec, vague, tests)
+        yield spec, vague, tests
+
+
+def draw_tasks(split: str, n: int, seed: int) -> Iterator[Row]:
+    """``n`` distinct task rows of a split, the same for the same seed."""
+    for number, drawn in enumerate(draw_specs(split, n, seed)):
+        yield task_row(f"tiny-{split}-{number:04d}", *drawn)
 
 
 def task_row(task_id: str, spec: Spec, vague: frozenset[str], tests: list[tuple[str, str]]) -> Row:

@@ -8,12 +8,10 @@ The plan, and whatever goes wrong, is left as JSON in the run folder.
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import gc
 import importlib
 import json
 import os
-import signal
 import sys
 import threading
 import time
@@ -26,10 +24,10 @@ from cobalt.files import atomic_write
 from cobalt.training import outcome
 from cobalt.training.prepare import check_parts, missing_devices, prepare
 from cobalt.training.private import plain_task_runner
+from cobalt.training.process import end_with_parent
 
 NOT_HERE = "not on this machine:"  # opens the note of a dry run that could not go on
 FAILURE, COUNTERS, PLAN = "failure.json", "evaluator.json", "plan.json"
-_PR_SET_PDEATHSIG = 1
 _FORWARDED = (
     "COBALT_RUN_DIR",
     "VERL_FILE_LOGGER_PATH",
@@ -47,7 +45,7 @@ _started = time.monotonic()
 def main(argv: list[str]) -> int:
     """Exit status 0: done (or checked); 1: a fault; 2: input that cannot be used."""
     path, check_only = Path(argv[0]), "--check" in argv[1:]
-    _end_with_launcher()
+    end_with_parent()
     try:
         run(path, check_only)
     except BaseException as error:
@@ -201,13 +199,6 @@ def _refuse_busy_cluster() -> None:
         f"another training is running in the Ray cluster {os.environ['RAY_ADDRESS']}: wait for its end, or "
         "unset RAY_ADDRESS to start a cluster of your own"
     )
-
-
-def _end_with_launcher() -> None:
-    """Have the kernel end this process when the launcher is killed, so that no training runs unattended."""
-    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
-    if os.getppid() == 1:
-        sys.exit("the launcher is gone")
 
 
 def _tell(name: str, value: dict[str, Any]) -> None:

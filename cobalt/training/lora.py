@@ -38,14 +38,15 @@ def merge_adapters(folder: Path, meta: Path) -> bool:
         scale = facts["lora_alpha"] / facts["r"]
     except (OSError, ValueError, KeyError, ZeroDivisionError) as error:
         raise InfraError(f"{meta}: rank and alpha of the adapters cannot be read ({error})") from None
-    merged = _merged(tensors, scale, folder)
+    whole = merged(tensors, scale, folder)
     for path in [*files, folder / "model.safetensors.index.json"]:
         path.unlink(missing_ok=True)  # links to the checkpoint's own files
-    save_file(merged, folder / "model.safetensors", metadata={"format": "pt"})
+    save_file(whole, folder / "model.safetensors", metadata={"format": "pt"})
     return True
 
 
-def _merged(tensors: dict[str, Any], scale: float, folder: Path) -> dict[str, Any]:
+def merged(tensors: dict[str, Any], scale: float, folder: Path) -> dict[str, Any]:
+    """Weights by their usual names, the adapters among ``tensors`` put in; ``folder`` is for messages."""
     import torch
 
     found: dict[str, Any] = {}

@@ -135,8 +135,11 @@ def latest(checkpoints: Path) -> Path:
 
 
 def is_fp32(config: Any) -> bool:
-    """Whether the trainer keeps, and writes, weights in 32 bits."""
-    return config.actor_rollout_ref.actor.fsdp_config.model_dtype in ("fp32", "float32")
+    """Whether verl's trainer keeps, and writes, weights in 32 bits (the offline one says what it writes)."""
+    return config.cobalt.method != "offline" and config.actor_rollout_ref.actor.fsdp_config.model_dtype in (
+        "fp32",
+        "float32",
+    )
 
 
 def export_model(checkpoint: Path, target: Path, *, fp32: bool) -> Path:

@@ -13,7 +13,7 @@ from cobalt.rewards.verpo import Constants
 from cobalt.training import outcome
 from cobalt.training.data import DataCheck, check_file, check_files, fit_prompts
 from cobalt.training.dialogue import DialogueSettings
-from cobalt.training.memory import memory
+from cobalt.training.memory import fit, memory
 from cobalt.training.mix import write_mix
 from cobalt.training.plan import Plan, make_plan
 from cobalt.training.plugins import load_plugins
@@ -37,7 +37,7 @@ def prepare(config: Any) -> tuple[Plan, list[str]]:
     done = resumed_step(config)
     notes: list[str] = []
     if settings.method == "offline":
-        checks = _stored(config, tokenizer)
+        checks, longest = _stored(config, tokenizer)
     else:
         checks = _rows(config, tokenizer, notes)
         token_counter(settings.token_counter, tokenizer)
@@ -62,10 +62,11 @@ def prepare(config: Any) -> tuple[Plan, list[str]]:
         config.trainer.total_epochs = max(int(config.trainer.total_epochs), plan.steps)
         if config.trainer.save_freq > plan.steps:
             config.trainer.save_freq = plan.steps
-    notes.append(f"memory: {memory(config)}")
     if settings.method == "offline":
+        notes.append(f"memory: {fit(config, longest)}")
         notes.append(f"objective: {settings.offline.objective}; nothing is sampled or run")
         return plan, notes
+    notes.append(f"memory: {memory(config)}")
     notes.append(f"reward: profile {settings.reward_profile}, evaluator {settings.evaluator}")
     if settings.token_counter == "policy":
         notes.append("tokens in the reward are counted with the policy's tokenizer, not with o200k_base")
@@ -110,21 +111,28 @@ def _rows(config: Any, tokenizer: Any, notes: list[str]) -> dict[str, DataCheck]
     return checks
 
 
-def _stored(config: Any, tokenizer: Any) -> dict[str, DataCheck]:
-    """The stored groups whose prompts fit, and the size of a group as ``rollout.n``."""
+def _stored(config: Any, tokenizer: Any) -> tuple[dict[str, DataCheck], int]:
+    """The stored groups whose prompts fit, and the tokens of the longest sequence; sets ``rollout.n`` to the
+    size of a group.
+    """
     from cobalt.training.offline import encode
+
+    if int(config.trainer.nnodes) != 1:
+        raise InputError(f"recipe {config.cobalt.recipe} trains on one node: trainer.nnodes must be 1")
 
     data, path = config.data, Path(config.data.train_files)
     groups = check_groups(path, config)
     limits = int(data.max_prompt_length), int(data.max_response_length)
     rows = [encode(group, tokenizer, *limits) for group in groups]
-    lengths = [len(row[0][0]) for row in rows if row is not None]
+    fitting = [row for row in rows if row is not None]
+    lengths = [len(row[0][0]) for row in fitting]
     if not lengths:
         raise InputError(f"stored groups {path}: every prompt is over data.max_prompt_length={limits[0]}")
     n = max(len(group.texts) for group in groups)
     config.actor_rollout_ref.rollout.n = n
     check = DataCheck(path, len(lengths), len(rows) - len(lengths), sum(lengths) / len(lengths), max(lengths))
-    return {"train_files": check}
+    longest = max(len(prompt) + len(answer) for row in fitting for prompt, answer, _ in row)
+    return {"train_files": check}, longest
 
 
 def resumed_step(config: Any) -> int:
@@ -148,7 +156,8 @@ def resumed_step(config: Any) -> int:
 def missing_devices(config: Any) -> str | None:
     """What is wrong if there are fewer GPUs here than the configuration asks for, else None."""
     wanted = int(config.trainer.n_gpus_per_node), int(config.trainer.nnodes)
-    if config.trainer.device == "cpu" or "RAY_ADDRESS" in os.environ:
+    cluster = "RAY_ADDRESS" in os.environ and config.cobalt.method != "offline"  # which starts no Ray
+    if config.trainer.device == "cpu" or cluster:
         return None
     import torch
 

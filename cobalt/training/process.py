@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import fcntl
 import os
 import secrets
@@ -22,6 +23,7 @@ from cobalt.errors import InputError
 MARK = "COBALT_RUN_DIR"  # in the environment of every process of a training, with a value of its own
 _PREFIX, _OWNER = "cobalt-", "launcher"
 _GRACE_S = 10.0
+_PR_SET_PDEATHSIG = 1
 
 
 @contextlib.contextmanager
@@ -120,6 +122,13 @@ def environment(
             }
         )
     return env
+
+
+def end_with_parent() -> None:
+    """Have the kernel end this process when its parent is killed, so that no training runs unattended."""
+    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
+    if os.getppid() == 1:
+        sys.exit("the launcher is gone")
 
 
 def run_entry(arguments: list[str], env: dict[str, str], log: IO[bytes], tick: Callable[[], None]) -> int:

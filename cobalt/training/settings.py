@@ -104,6 +104,9 @@ def _refuse_ignored(config: Any) -> None:
             return [name for key, value in tree.items() for name in set_keys(value, f"{path}.{key}")]
         return [] if tree is None else [path]
 
+    for name in ("lora_rank", "lora_alpha"):
+        if name in config.cobalt.offline:
+            raise InputError(f"cobalt.offline.{name} is not read: set actor_rollout_ref.model.{name}")
     for section in IGNORED_SECTIONS:
         names = set_keys(OmegaConf.to_container(config[section], resolve=True), section)
         if names:

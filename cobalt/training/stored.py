@@ -1,10 +1,12 @@
 """Stored groups: completions of one prompt with their verdicts, to train on without sampling or running any.
 
-``cobalt stored_groups`` makes them from the rows of a single-turn run (``run_single_turn_vllm.py``).
+``preproc/preproc_codenet.py`` makes them from submissions, ``cobalt stored_groups`` from the rows of a
+single-turn run (``run_single_turn_vllm.py``).
 """
 
 from __future__ import annotations
 
+import json
 import random
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -22,7 +24,9 @@ from cobalt.store import read_jsonl
 from cobalt.text import extract_code
 
 OBJECTIVES = ("rloo", "grpo", "exponential", "sft")
-REWARDS = ("correctness", "pass_rate", "shaped")
+REWARDS = ("correctness", "graded", "pass_rate", "shaped")
+SYNTAX_ERROR = "Compile Error"  # CodeNet's status of a program that is none
+_CLOCK_MS = 10  # below this, times are the judge's rounding
 COLUMNS = ("prompt", "completions", "extra_info")
 
 
@@ -36,15 +40,33 @@ class Group:
     rewards: list[float]
 
 
-def reward_of(text: str, rate: float, kind: str) -> float:
-    """Reward of a stored completion: 1 or 0 for ``correctness``, its ``pass_rate``, or the tiers of the
-    shaped reward without its terms on form (``shaped``).
+def rewards_of(completions: list[dict[str, Any]], settings: Any) -> list[float]:
+    """Rewards of the completions of a group by their stored verdicts, as ``cobalt.offline.reward`` says.
+
+    ``correctness``: 1 or 0. ``graded``: 1 - ``time_cost`` x (1 - fastest / time) for a right one (times
+    where the source has ``cpu_time`` in ms), 0 for a wrong one, - ``syntax_cost`` where its ``status`` says
+    that it does not compile, or it does not parse (``parses``). ``pass_rate``; or ``shaped``, the tiers of
+    the shaped reward without its terms on form.
     """
+    kind, rates = settings.reward, [item["pass_rate"] for item in completions]
     if kind == "correctness":
-        return float(rate == 1.0)
+        return [float(rate == 1.0) for rate in rates]
     if kind == "pass_rate":
-        return rate
-    return shaped_reward(text, rate, count_tokens=len, profile=PLAIN).total
+        return rates
+    if kind == "shaped":
+        return [shaped_reward(item["text"], item["pass_rate"], count_tokens=len, profile=PLAIN).total
+                for item in completions]  # fmt: skip
+    times = [max(time, _CLOCK_MS) if (time := item.get("cpu_time")) is not None and time >= 0 else None
+             for item in completions]  # fmt: skip
+    fastest = min((time for time, rate in zip(times, rates, strict=True) if time and rate == 1.0), default=0)
+    made = []
+    for item, time in zip(completions, times, strict=True):
+        if item["pass_rate"] == 1.0:
+            made.append(1.0 - float(settings.time_cost) * (1 - fastest / time if time else 0.0))
+        else:
+            broken = item.get("status") == SYNTAX_ERROR or item.get("parses") is False
+            made.append(-float(settings.syntax_cost) if broken else 0.0)
+    return made
 
 
 def weigh(rewards: list[float], settings: Any) -> list[float]:
@@ -60,8 +82,9 @@ def weigh(rewards: list[float], settings: Any) -> list[float]:
 def check_groups(path: Path, config: Any) -> list[Group]:
     """Read the groups of a Parquet file as the recipe uses them.
 
-    ``sft`` keeps the ``keep`` shortest right completions of every prompt; the other objectives keep groups
-    with a right and a wrong one. Raises InputError that names file, row and field, or for no usable group.
+    ``sft`` keeps the ``keep`` shortest right completions of every prompt, whatever groups they are in; the
+    other objectives keep groups with a right and a wrong one. Raises InputError that names file, row and
+    field, or for no usable group.
     """
     import pyarrow
     import pyarrow.parquet as parquet
@@ -88,21 +111,27 @@ def check_groups(path: Path, config: Any) -> list[Group]:
             f"stored groups {path}: column {', '.join(missing)} missing; make the file with "
             "`cobalt stored_groups`"
         )
-    groups = []
-    for number, row in enumerate(table.select(list(COLUMNS)).to_pylist()):
-        group = _group(row, settings, f"stored groups {path}: row {number}")
-        if group is not None:
-            groups.append(group)
+    rows = table.select(list(COLUMNS)).to_pylist()
+    for number, row in enumerate(rows):
+        _check(row, f"stored groups {path}: row {number}")
+    if settings.objective == "sft":
+        groups = _best(rows, int(settings.keep))
+    else:
+        groups = [group for row in rows if (group := _group(row, settings)) is not None]
     if not groups:
         raise InputError(
             f"stored groups {path}: none of {table.num_rows} rows can be used ("
-            + ("no right completion" if settings.objective == "sft" else "no group has unequal rewards")
+            + (
+                "no right completion"
+                if settings.objective == "sft"
+                else "no group has right and wrong completions"
+            )
             + ")"
         )
     return groups
 
 
-def _group(row: Mapping[str, Any], settings: Any, where: str) -> Group | None:
+def _check(row: Mapping[str, Any], where: str) -> None:
     prompt, completions = row["prompt"], row["completions"]
     last = prompt[-1] if isinstance(prompt, list) and prompt else None
     if not isinstance(last, dict) or last.get("role") != "user":
@@ -114,21 +143,35 @@ def _group(row: Mapping[str, Any], settings: Any, where: str) -> Group | None:
         usable = isinstance(rate, int | float) and 0.0 <= rate <= 1.0
         if not usable or not isinstance(item.get("text"), str):
             raise InputError(f"{where}: 'completions' must hold 'text' and 'pass_rate' in [0, 1]")
-    if settings.objective == "sft":
-        right = sorted((c["text"] for c in completions if c["pass_rate"] == 1.0), key=len)
-        kept = right[: int(settings.keep)]
-        return Group(prompt, kept, [1.0] * len(kept), [1.0] * len(kept)) if kept else None
-    texts = [item["text"] for item in completions]
-    rewards = [reward_of(item["text"], item["pass_rate"], settings.reward) for item in completions]
-    if len(rewards) < 2 or len(set(rewards)) == 1:
+        if not isinstance(item.get("cpu_time"), int | float | None):
+            raise InputError(f"{where}: 'cpu_time' of a completion must be a number (ms)")
+
+
+def _group(row: Mapping[str, Any], settings: Any) -> Group | None:
+    """The group of a row, weighed; None without right or wrong ones, or where rewards are equal."""
+    completions = row["completions"]
+    right = sum(item["pass_rate"] == 1.0 for item in completions)
+    rewards = rewards_of(completions, settings)
+    if right in (0, len(completions)) or len(set(rewards)) == 1:
         return None
-    return Group(prompt, texts, weigh(rewards, settings), rewards)
+    return Group(row["prompt"], [item["text"] for item in completions], weigh(rewards, settings), rewards)
+
+
+def _best(rows: list[dict[str, Any]], keep: int) -> list[Group]:
+    """The ``keep`` shortest right completions of every prompt, over all its rows."""
+    prompts: dict[str, tuple[Any, dict[str, None]]] = {}
+    for row in rows:
+        _, right = prompts.setdefault(json.dumps(row["prompt"]), (row["prompt"], {}))
+        right |= dict.fromkeys(item["text"] for item in row["completions"] if item["pass_rate"] == 1.0)
+    found = ((prompt, sorted(right, key=len)[:keep]) for prompt, right in prompts.values() if right)
+    return [Group(prompt, kept, [1.0] * len(kept), [1.0] * len(kept)) for prompt, kept in found]
 
 
 def stored_groups(
     rows: Iterator[tuple[str, Mapping[str, Any]]], messages: Any, *, size: int, seed: int
 ) -> Iterator[dict[str, Any]]:
-    """Groups of ``size`` stored completions of a task, at least one right and one wrong in each.
+    """Groups of ``size`` stored completions of a task, at least one right and one wrong in each; then, in a
+    row of their own, the right ones left over (all of a task that every sample solved), for rejection_sft.
 
     ``rows``: (place, row) of a single-turn run with ``instruction``, ``responses`` [S] and ``exec_results``
     [S]; ``messages(instruction)`` opens the prompt. A task gives as many disjoint groups as it can. Raises
@@ -151,14 +194,17 @@ def stored_groups(
         draw.shuffle(made)
         right = [item for item in made if item["pass_rate"] == 1.0]
         wrong = [item for item in made if item["pass_rate"] < 1.0]
+        groups = []
         while right and wrong and len(right) + len(wrong) >= size:
             group = [right.pop(), wrong.pop()]
             while len(group) < size:
                 group.append((right if len(right) > len(wrong) else wrong or right).pop())
+            groups.append(group)
+        for completions in [*groups, right] if right else groups:
             yield {
                 "data_source": "code_taco_verified",
                 "prompt": messages(row["instruction"]),
-                "completions": group,
+                "completions": completions,
                 "extra_info": {"split": "train", "index": str(key)},
             }
 
@@ -166,9 +212,10 @@ def stored_groups(
 def write_groups(
     source: Path | str, target: Path | str, prompts: Prompts, *, size: int, seed: int = 42
 ) -> int:
-    """Replace the Parquet file ``target`` by the groups of a file of single-turn rows; returns how many.
+    """Replace the Parquet file ``target`` by the rows of a file of single-turn rows; returns how many of them
+    are groups of ``size``, right and wrong.
 
-    Raises InputError for rows that cannot be used, or if no task gives a group.
+    Raises InputError for rows that cannot be used, or if no task has a right completion.
     """
     import pyarrow as pa
     import pyarrow.parquet as parquet
@@ -176,10 +223,10 @@ def write_groups(
     rows = ((f"{source}:{line}", row) for line, row in read_jsonl(source))
     groups = list(stored_groups(rows, prompts.messages, size=size, seed=seed))
     if not groups:
-        raise InputError(f"{source}: no task has {size} completions, right and wrong")
+        raise InputError(f"{source}: no task has a right completion (among {size}, right and wrong)")
     with replacing(target) as handle:
         parquet.write_table(pa.Table.from_pylist(groups), handle)
-    return len(groups)
+    return sum(any(item["pass_rate"] < 1.0 for item in group["completions"]) for group in groups)
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -196,5 +243,5 @@ def main(argv: list[str] | None = None) -> int:
     made = write_groups(
         args.input_file, args.output_file, load(args.prompts), size=args.group_size, seed=args.seed
     )
-    print(f"{args.output_file}: {made} groups of {args.group_size}")
+    print(f"{args.output_file}: {made} groups of {args.group_size}, and right completions left over")
     return 0

@@ -11,6 +11,9 @@ from data_rows import lcb, taco, write
 
 from cobalt.errors import InputError, SettingsChanged
 from cobalt.run.cli import main
+from cobalt.run.config import load
+from cobalt.tasks import tiny
+from cobalt.tasks.submissions import write_tree
 
 ROOT = Path(__file__).parents[2]
 CONFIGS = sorted((ROOT / "configs").glob("*.yaml"))
@@ -36,8 +39,12 @@ def test_a_dry_run_of_every_configuration(path, flags, tmp_path, capsys):
     assert main([str(path), "--out", str(tmp_path / "out"), "--dry_run", *flags]) == 0
     said = capsys.readouterr().out
     stages = [line.split()[0] for line in said.splitlines() if " runs (" in line]
-    assert stages[:7] == ["data", "collect", "repair", "judge", "contexts", "parquet", "train"]
-    assert stages[-1] == "report" and {"evaluate", "perturb", "hack_analysis"} <= set(stages)
+    if load(path).tasks.has_stored:  # nothing is sampled or run before the evaluation
+        assert stages == ["data", "parquet", "train", "evaluate", "report"]
+        assert ("not yet: " in said and "unpack Project CodeNet" in said) is ("codenet" in path.stem)
+    else:
+        assert stages[:7] == ["data", "collect", "repair", "judge", "contexts", "parquet", "train"]
+        assert stages[-1] == "report" and {"evaluate", "perturb", "hack_analysis"} <= set(stages)
     assert "cost plan" in said and "GPU hours" in said and "disk" in said
     assert list(tmp_path.iterdir()) == []  # nothing was written
 
@@ -142,3 +149,45 @@ def test_the_adapters_of_the_small_configuration_reach_verl():
     assert (config.trainer.n_gpus_per_node, config.trainer.total_epochs) == (1, given.epochs)
     assert (config.data.train_batch_size, rollout.n) == (given.contexts, given.completions)
     assert "hf_model" in config.actor_rollout_ref.actor.checkpoint.save_contents
+
+
+@pytest.mark.slow
+def test_stored_submissions_are_trained_on_without_sampling_or_running_any(tmp_path):
+    """A folder of CodeNet's layout, and the groups made from it as a file, train the same model."""
+    write_tree(tmp_path / "net", tasks=12, submissions=10, seed=0)
+    settings = [
+        "tasks={family: stored, source: net, max_groups: 2}", "train.steps=2", "train.epochs=null",
+        "train.lora_rank=2", "evaluate.sets=[{name: own, source: own.jsonl}]",
+    ]  # fmt: skip
+    rows = list(tiny.draw_tasks("dev", 2, 0))
+    write(tmp_path / "own.jsonl", rows)
+    text = (ROOT / "configs" / "offline-tiny.yaml").read_text()
+    text = text.replace("../models", str(ROOT / "models"))
+    config = tmp_path / "mine.yaml"
+    config.write_text(text)
+
+    def go(out: str, *more: str) -> Path:
+        flags = [part for each in (*settings, *more) for part in ("--set", each)]
+        assert main([str(config), "--out", str(tmp_path / out), *flags, "--until", "train"]) == 0
+        return tmp_path / out
+
+    first = go("first")
+    assert {path.name for path in first.iterdir()} >= {"parquet", "train"}
+    assert not any((first / name).exists() for name in ("collect", "contexts"))
+    facts = json.loads((first / "stages" / "train.json").read_text())["facts"]
+    assert facts["evaluator"] == {} and facts["steps"] == 2  # no evaluator was asked
+    notes = json.loads((first / "train" / "result.json").read_text())["notes"]
+    assert any("(adapters of rank 2)" in note for note in notes)
+    (tmp_path / "groups.parquet").write_bytes((first / "parquet" / "groups.parquet").read_bytes())
+    other = go("other", "tasks.source=groups.parquet")
+    models = [folder / "train" / "model" / "model.safetensors" for folder in (first, other)]
+    assert models[0].read_bytes() == models[1].read_bytes()
+    for source, said in (
+        ("nowhere", "which does not exist: unpack Project CodeNet there"),
+        ("own.jsonl", r"no stored groups \(no prompt, completions, extra_info"),
+        ("mine.yaml", "a file of stored groups is .parquet or .jsonl"),
+        (".", "is no CodeNet tree: it needs the folders metadata and data"),
+    ):
+        with pytest.raises(InputError, match=said):
+            go("wrong", f"tasks.source={source}")
+        assert not (tmp_path / "wrong").exists()

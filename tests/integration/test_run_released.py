@@ -2,12 +2,14 @@
 
 import gzip
 import json
+import os
 import shutil
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+from hub_server import hub
 
 from cobalt.contexts.restore import read_parquet
 from cobalt.errors import InputError
@@ -44,10 +46,12 @@ def released(tmp_path):
     return path
 
 
-def cobalt(*words, folder):
+def cobalt(*words, folder, **variables):
     return subprocess.run(
         [sys.executable, "-m", "cobalt", *map(str, words)],
-        cwd=folder, capture_output=True, text=True, timeout=600, env=None,
+        cwd=folder, capture_output=True, text=True, timeout=600,
+        env={name: value for name, value in os.environ.items() if name != "HF_HUB_OFFLINE"} | variables
+        if variables else None,
     )  # fmt: skip
 
 
@@ -299,6 +303,36 @@ def test_the_check_knows_files_of_published_columns(kind, tmp_path, capsys):
     else:
         assert unfit and all(line.endswith(f"{path}:1: 'hidden_test_cases' missing") for line in unfit)
         assert any("eval_multi_turn.py" in line for line in unfit)
+
+
+@pytest.mark.slow
+def test_released_tasks_by_their_names_on_the_hub(tmp_path):
+    """As `configs/*-released.yaml` name them: which split is which; what is cached needs no hub."""
+    sets = {"osunlp/TACO-Cobalt": MADE / "tasks", "osunlp/TACO-Cobalt-PTB": MADE / "ptb"}
+    config = tmp_path / "hub.yaml"
+    named = CONFIG.replace("_file: tasks", "_file: osunlp/TACO-Cobalt").replace(
+        "source: ptb", "source: osunlp/TACO-Cobalt-PTB"
+    )
+    config.write_text(named.replace("trajectories: trajectories", "trajectories: null"))
+    home = str(tmp_path / "hf")
+    with hub(sets) as (address, _):
+        first = cobalt(
+            "run", config, "--out", "a", "--until", "data", folder=tmp_path, HF_ENDPOINT=address, HF_HOME=home
+        )
+    again = cobalt(
+        "run", config, "--out", "b", "--until", "data", folder=tmp_path, HF_ENDPOINT=address, HF_HOME=home
+    )
+    for done, name in ((first, "a"), (again, "b")):
+        assert done.returncode == 0, done.stderr
+        made = tmp_path / name / "tasks"
+        assert rows(made / "train.jsonl") == rows(MADE / "tasks" / "train.jsonl")
+        assert rows(made / "dev.jsonl") == rows(MADE / "tasks" / "validation.jsonl")
+        assert len(rows(made / "ptb.jsonl")) == len(rows(MADE / "ptb" / "validation.jsonl"))
+    nothing = cobalt(
+        "run", config, "--out", "c", folder=tmp_path, HF_ENDPOINT=address, HF_HOME=str(tmp_path / "no")
+    )
+    assert nothing.returncode == 2 and len(nothing.stderr.splitlines()) == 1 and not (tmp_path / "c").exists()
+    assert f"cannot reach {address} for the data set osunlp/TACO-Cobalt" in nothing.stderr
 
 
 @pytest.mark.slow

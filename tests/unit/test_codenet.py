@@ -93,6 +93,7 @@ def test_what_is_left_out(tmp_path: Path) -> None:
         ("Accepted", "Python", "print('\udcff')"),
         ("Accepted", "Python", "# ```\nprint()"),
         ("Accepted", "Python", "x" * 300),
+        ("Accepted", "Python", "print 2"),
         ("Accepted", "Python", "print(0)"),  # a copy of a program below
     ]
     root = tree(tmp_path / "net", {"p00001": odd + programs(2, 2)})
@@ -100,7 +101,7 @@ def test_what_is_left_out(tmp_path: Path) -> None:
     settings = CodenetSettings(TINY, max_letters=100)
     rows = list(groups_of(root, "p00001", settings, counts))
     assert len(rows) == 1
-    assert counts.programs == 11
+    assert counts.programs == 12
     # How many of the odd ones were looked at depends on the draw; all of them if every program is used.
     assert counts.programs_left_out["status Waiting"] == 1
     list(
@@ -108,7 +109,7 @@ def test_what_is_left_out(tmp_path: Path) -> None:
     )
     assert counts.programs_left_out == {
         "status Waiting": 1, "no file": 1, "empty": 1, "not UTF-8": 1, "holds a fence": 1, "too long": 1,
-        "a copy": 1,
+        "a copy": 1, "not Python 3": 1,
     }  # fmt: skip
 
 

@@ -103,7 +103,7 @@ async def test_zero_at_the_first_turn_has_no_relative_change(tmp_path):
     done = await hidden_tests([row(0, ("pass", ALL))], tmp_path / "e.jsonl", ScriptedJudge())
     assert done.summary["relative_change_percent"] == [None, None]
     lines = report_lines(done.summary)
-    assert lines[1] == "Relative Changes: [nan, nan]"
+    assert lines[1] == "Relative Changes: [nan, inf]"
     assert lines[3].endswith("n/a n/a") and lines[4].endswith("[n/a] [n/a]")  # one task has no interval
     assert done.summary["ci95"] == [[None, None], [None, None]]
     assert done.summary["ci95_group"] is None

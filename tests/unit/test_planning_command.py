@@ -16,7 +16,7 @@ from cobalt.planning.assumptions import Assumptions
 from cobalt.planning.bench import apply
 from cobalt.planning.estimate import estimate
 from cobalt.planning.from_config import workload
-from cobalt.planning.models import shape
+from cobalt.planning.models import KNOWN, shape
 from cobalt.planning.recipes import read
 from cobalt.run.config import load
 from cobalt.training.exposure import Load
@@ -44,9 +44,11 @@ def stage(answer: dict, name: str) -> dict:
 def test_every_configuration_has_a_plan(path, capsys):
     assert main([str(path)]) == 0
     text = capsys.readouterr().out
-    whose = " (dev)" if load(path).collected == ["dev"] else ""
+    config = load(path)
+    whose = " (dev)" if config.collected == ["dev"] else ""
     for part in (
-        "lengths", f"collect{whose}", f"repair{whose}", "train", "disk", "money", "assumptions used",
+        "lengths", *((f"collect{whose}", f"repair{whose}") if config.collected else ()), "train", "disk",
+        "money", "assumptions used",
     ):  # fmt: skip
         assert f"\n{part}\n" in text
     assert text.count("skipped (collect.trajectories is given)") == (3 if whose else 0)
@@ -223,6 +225,8 @@ def test_shapes_of_models():
     tiny = shape("../models/tiny-reference", ROOT / "models/tiny-reference")
     assert (tiny.layers, tiny.heads, tiny.kv_heads, tiny.head_dim) == (4, 4, 2, 24)
     assert tiny.params_b == pytest.approx(shape("tiny-reference").params_b, rel=0.01)
+    for known in KNOWN.values():  # the table agrees with itself
+        assert known.sizes.parameters / 1e9 == pytest.approx(known.params_b, rel=0.002), known.name
     # 2 x 36 layers x 8 heads x 128 x 2 bytes
     assert shape("Qwen/Qwen3-8B").cache_mb(2) == pytest.approx(147.456)
 

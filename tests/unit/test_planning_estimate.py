@@ -34,7 +34,7 @@ ROUND = {
     "gpu.h100-80.price_h": 2, "evaluator.cores_per_gpu": 4, "price.cpu_core_h": 0.1,
 }  # fmt: skip
 A = Assumptions().replaced(ROUND, "test")
-MODEL = Model("one", 1.0, 10, 8, 4, 100)
+MODEL = Model("one", 1.0, 10, 8, 4, 100, 800, 3200, 1000)
 COLLECT = Sampling("collect", 100, 4, 1, 1000, tests=10, grows=True)
 REPAIR = Sampling("repair", 100, 4, 3, 1000, tests=2, hidden_tests=8, first_turn=2, grows=True)
 TRAIN = Training("train", None, 2.0, 10, 4, 2, 5000, 1000, tests=10, save_every=10)
@@ -186,6 +186,15 @@ def test_a_model_that_does_not_fit_is_refused_with_advice():
         estimate(replace(PAPER, device="l40s", gpus=1))
     with pytest.raises(DoesNotFit, match="does not fit on 1 x l40s"):
         estimate(replace(PAPER, device="l40s", gpus=1, model=KNOWN["Qwen/Qwen3-32B"]))
+    stored = replace(PAPER.training[0], offline=True, pass_sequences=1, offload=False)
+    one = replace(PAPER, gpus=1, training=(stored,))
+    with pytest.raises(
+        DoesNotFit, match=r"needs weights 32.8 \+ gradients 32.8 \+ optimiser 65.5 .* offline: "
+    ):
+        estimate(one)
+    for fits in (replace(one, gpus=4), replace(one, training=(replace(stored, lora_rank=32),))):
+        line = next(row for row in estimate(fits).arithmetic if "optimiser sharded" in row.name)
+        assert "logits" in line.formula and 20 < line.value < 80
     with pytest.raises(InputError, match="no GPU kind 'b200'; known: rtx4090"):
         estimate(replace(PAPER, device="b200"))
 
@@ -245,15 +254,17 @@ def test_each_assumption_is_used_has_a_unit_and_a_reason():
         PAPER, tasks_kind="tiny", responses="tiny", device="cpu", gpus=1, model=KNOWN["tiny-reference"]
     )
     plain = replace(PAPER, responses="plain", sampling=(replace(PAPER.sampling[0], provider=True),))
-    lora = replace(PAPER, training=(replace(PAPER.training[0], lora=True, offload=True),))
+    lora = replace(PAPER, training=(replace(PAPER.training[0], lora_rank=8, offload=True),))
     moved = replace(PAPER, training=(replace(PAPER.training[0], offload=True),))
-    used = {row.name for work in (PAPER, tiny, plain, lora, moved) for row in estimate(work).used}
+    stored = replace(PAPER.training[0], offline=True, submitted=True)
+    submitted = [replace(work, training=(stored,)) for work in (PAPER, tiny)]
+    used = {row.name for work in (PAPER, tiny, plain, lora, moved, *submitted) for row in estimate(work).used}
     left = {name for name in Assumptions().rows if name not in used and not name.startswith("gpu.")}
     # what `from_config` and `scaling` ask for
     assert left == {
         "contest.train_tasks", "contest.dev_tasks", "contest.lcb_tasks", "contest.lcb_public_tests",
         "contest.lcb_hidden_tests", "contest.turn_errors", "contest.stored_groups", "tiny.public_tests",
-        "tiny.stored_groups",
+        "contest.submitted_groups", "tiny.stored_groups",
         "tiny.turn_errors", "evaluator.memory_gib", "disk.volume_gb",
     }  # fmt: skip
     assert all(row.unit and len(row.reason) > 10 for row in Assumptions().rows.values())

@@ -20,7 +20,7 @@ class Made:
     gate: ClassVar[threading.Event | None] = None
     starts: ClassVar[list[tuple[str, int]]] = []
 
-    def __init__(self, level, *, stack_bytes):
+    def __init__(self, level, *, stack_bytes, packages):
         self.starts.append((level, stack_bytes))
         self.pid, self.closed = 0, 0
         if self.gate is not None:

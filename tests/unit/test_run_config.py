@@ -198,6 +198,24 @@ def test_settings_are_checked_as_the_file_is(setting, said):
         ("tasks: {family: taco}", "'tasks.source' is missing"),
         ("tasks: {family: taco, source: a/b, heldout: 5}", "family taco has no held-out split"),
         ("tasks: {source: a/b}", "'tasks.source' belongs to family taco"),
+        ("tasks: {family: stored}\ntrain: {recipe: offline_rl}", "'tasks.source' is missing"),
+        ("tasks: {family: stored, source: x}", "need 'train.recipe' offline_rl or rejection_sft"),
+        ("tasks: {submissions: 8}", "need 'train.recipe' offline_rl or rejection_sft"),
+        ("tasks: {family: files, submissions: 8}", "made up for family tiny, not for files"),
+        (
+            "tasks: {family: stored, source: x}\ntrain: {recipe: offline_rl}",
+            "'controls.single_turn_training' needs tasks to train on",
+        ),
+        (
+            "tasks: {family: stored, source: x}\ntrain: {recipe: offline_rl}\n"
+            "controls: {single_turn_training: false}",
+            "there is no split heldout (tasks: none)",
+        ),
+        (
+            "tasks: {family: stored, source: x, train_file: y}\ntrain: {recipe: offline_rl}\n"
+            "controls: {single_turn_training: false}",
+            "belongs to family files, not to stored",
+        ),
         ("tasks: {family: files}", "'tasks.train_file' is missing"),
         ("tasks: {train_file: x}", "belongs to family files, not to tiny"),
         ("tasks: {family: taco, source: a/b}", "there is no split heldout (tasks: train, dev)"),

@@ -156,6 +156,10 @@ def _keys(tree, path=""):
             "reward_model.reward_manager: verl 0.9.1 accepts this old key and ignores it",
         ),
         (
+            ("offline_rl", "cpu", "tiny", {}, ["+cobalt.offline.lora_rank=8"]),
+            "cobalt.offline.lora_rank is not read: set actor_rollout_ref.model.lora_rank",
+        ),
+        (
             ("multi_turn", "cpu", "tiny", {}, ["custom_reward_function.path=mine.py"]),
             "custom_reward_function.path",
         ),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from pathlib import Path
 
 import pandas as pd
 import pytest
@@ -13,13 +14,15 @@ from omegaconf import OmegaConf
 from cobalt.errors import InputError
 from cobalt.records import TestCases
 from cobalt.training import stored
-from cobalt.training.offline import batches, collate, encode, sequence_loss
-from cobalt.training.stored import Group, check_groups, reward_of, stored_groups
+from cobalt.training.offline import batches, collate, encode
+from cobalt.training.sharded import CHUNK, token_losses
+from cobalt.training.stored import Group, check_groups, rewards_of, stored_groups
 
 RIGHT, WRONG = (
     {"text": "```python\na\n```", "pass_rate": 1.0},
     {"text": "```python\nbb\n```", "pass_rate": 0.5},
 )
+MODEL = Path(__file__).parents[2] / "models" / "tiny-reference"
 PROMPT = [{"role": "user", "content": "p"}]
 
 
@@ -27,6 +30,7 @@ def settings(**changes):
     values = {
         "objective": "rloo", "group_size": 4, "temperature": 1.0, "clip": 5.0, "reward": "correctness",
         "keep": 1,
+        "syntax_cost": 0.1, "time_cost": 0.2,
     }  # fmt: skip
     return OmegaConf.create({"cobalt": {"offline": values | changes}})
 
@@ -47,21 +51,51 @@ def test_groups_carry_the_objectives_weights(tmp_path):
     (weighed,) = check_groups(path, settings(objective="exponential", temperature=0.5, clip=4.0))
     assert weighed.weights == pytest.approx([4.0, math.exp(-1), math.exp(-1)])
     best = check_groups(path, settings(objective="sft"))
-    assert [(group.texts, group.weights) for group in best] == [([RIGHT["text"]], [1.0])] * 2
+    assert [(group.texts, group.weights) for group in best] == [([RIGHT["text"]], [1.0])]
+
+
+def test_the_best_are_kept_per_prompt_whatever_rows_they_are_in(tmp_path):
+    other = [{"role": "user", "content": "q"}]
+    texts = ["```python\nlonger\n```", "```python\nlong\n```", RIGHT["text"]]
+    rows = [
+        (PROMPT, [{"text": texts[0], "pass_rate": 1.0}, WRONG]),
+        (PROMPT, [{"text": texts[1], "pass_rate": 1.0}, RIGHT, RIGHT]),
+        (other, [RIGHT]),
+        ([{"role": "user", "content": "r"}], [WRONG]),
+    ]
+    path = tmp_path / "g.parquet"
+    columns = [{"prompt": p, "completions": c, "extra_info": {"split": "train"}} for p, c in rows]
+    pd.DataFrame(columns).to_parquet(path)
+    for keep in (1, 2, 9):
+        found = check_groups(path, settings(objective="sft", keep=keep))
+        assert [(group.prompt, group.texts) for group in found] == [
+            (PROMPT, texts[::-1][:keep]), (other, [RIGHT["text"]]),
+        ]  # fmt: skip
 
 
 def test_rewards_of_stored_completions():
-    text = RIGHT["text"]
-    assert [reward_of(text, rate, "correctness") for rate in (1.0, 0.9)] == [1.0, 0.0]
-    assert reward_of(text, 0.25, "pass_rate") == 0.25
-    assert [reward_of(text, rate, "shaped") for rate in (1.0, 0.5, 0.25, 0.0)] == [1.0, 0.2, 0.0, -0.1]
-    assert reward_of("no code", 0.0, "shaped") == -1.0
+    def rewards(kind, *items):
+        return rewards_of([RIGHT | item for item in items], settings(reward=kind).cobalt.offline)
+
+    rates = [{"pass_rate": rate} for rate in (1.0, 0.5, 0.25, 0.0)]
+    assert rewards("correctness", *rates) == [1.0, 0.0, 0.0, 0.0]
+    assert rewards("pass_rate", *rates) == [1.0, 0.5, 0.25, 0.0]
+    assert rewards("shaped", *rates) == [1.0, 0.2, 0.0, -0.1]
+    assert rewards("shaped", {"text": "no code", "pass_rate": 0.0}) == [-1.0]
+    right = [{"cpu_time": 40}, {"cpu_time": 80}, {"cpu_time": -1}, {"cpu_time": 3}, {}]
+    wrong = [
+        {"status": "Compile Error", "cpu_time": 1}, {"status": "Wrong Answer", "parses": False},
+        {"status": "Time Limit Exceeded", "cpu_time": 9000}, {"status": "Runtime Error"},
+    ]  # fmt: skip
+    found = rewards("graded", *right, *(item | {"pass_rate": 0.0} for item in wrong))
+    # fastest: 3 ms, counted as the 10 that judges round to
+    assert found == pytest.approx([0.85, 0.825, 1.0, 1.0, 1.0, -0.1, -0.1, 0.0, 0.0])
 
 
 def test_bad_groups_are_named(tmp_path):
     with pytest.raises(InputError, match="row 1: 'completions' must hold 'text' and 'pass_rate'"):
         check_groups(write(tmp_path / "a.parquet", [RIGHT, WRONG], [RIGHT | {"pass_rate": 2.0}]), settings())
-    with pytest.raises(InputError, match="no group has unequal rewards"):
+    with pytest.raises(InputError, match="no group has right and wrong completions"):
         check_groups(write(tmp_path / "b.parquet", [RIGHT, RIGHT]), settings())
     with pytest.raises(InputError, match="no right completion"):
         check_groups(write(tmp_path / "c.parquet", [WRONG]), settings(objective="sft"))
@@ -80,6 +114,7 @@ def test_bad_groups_are_named(tmp_path):
         ("p", [RIGHT], "row 0: field 'prompt' must be messages"),
         ([{"role": "system", "content": "s"}], [RIGHT], "row 0: field 'prompt' must be messages"),
         (PROMPT, [], "row 0: field 'completions' must be a list"),
+        (PROMPT, [RIGHT | {"cpu_time": "1"}, WRONG], "row 0: 'cpu_time' of a completion must be a number"),
         (PROMPT, ["x"], "row 0: 'completions' must hold 'text' and 'pass_rate'"),
         (PROMPT, [{"text": "x", "pass_rate": "1"}], "row 0: 'completions' must hold 'text' and 'pass_rate'"),
     ]):  # fmt: skip
@@ -101,10 +136,11 @@ def row(key, *passing):
 def test_groups_from_a_single_turn_run_hold_right_and_wrong_ones():
     rows = [row(0, *[True] * 3, *[False] * 5), row("all", *[True] * 8), row("none", *[False] * 8)]
     made = list(stored_groups(((f"f:{i}", r) for i, r in enumerate(rows)), lambda i: PROMPT, size=4, seed=1))
-    assert [group["extra_info"]["index"] for group in made] == ["0", "0"]
-    texts = [item["text"] for group in made for item in group["completions"]]
+    assert [group["extra_info"]["index"] for group in made] == ["0", "0", "all"]
+    texts = [item["text"] for group in made[:2] for item in group["completions"]]
     assert len(set(texts)) == 8  # disjoint
-    for group in made:
+    assert len(made[2]["completions"]) == 8  # a task that every sample solved, for rejection_sft
+    for group in made[:2]:
         rates = {item["pass_rate"] for item in group["completions"]}
         assert len(group["completions"]) == 4 and rates == {1.0, 0.5}
     again = list(stored_groups(((f"f:{i}", r) for i, r in enumerate(rows)), lambda i: PROMPT, size=4, seed=1))
@@ -128,28 +164,49 @@ def test_the_door_writes_parquet(tmp_path, capsys):
     (group,) = check_groups(target, settings())
     assert group.prompt[0]["role"] == "system" and sum(group.rewards) == 2.0
     source.write_text(json.dumps(row(7, True, True)) + "\n")
-    with pytest.raises(InputError, match="no task has 4 completions, right and wrong"):
+    assert stored.main(["-i", str(source), "-o", str(target), "--prompts", "tiny"]) == 0
+    assert "0 groups of 4" in capsys.readouterr().out
+    assert len(check_groups(target, settings(objective="sft"))) == 1
+    source.write_text(json.dumps(row(7, False, False)) + "\n")
+    with pytest.raises(InputError, match="no task has a right completion"):
         stored.main(["-i", str(source), "-o", str(tmp_path / "x")])
     assert not (tmp_path / "x").exists()
 
 
-def test_the_loss_by_hand():
-    # two rows, vocabulary 2, uniform logits but for one token
+def test_the_loss_by_hand_in_chunks_as_at_once():
     batch = collate([([0], [1, 1], 2.0), ([0, 0], [1], -1.0)], pad=0)
-    assert batch["mask"].tolist() == [[0, 1, 1], [0, 0, 1]]
-    logits = torch.zeros(2, 3, 2)
-    logits[0, 0, 1] = math.log(3)  # p = 3/4 for the first completion token of row 0
-    loss = sequence_loss(logits, batch["ids"], batch["mask"], batch["weights"])
-    expected = 2.0 * (-math.log(0.75) - math.log(0.5)) - 1.0 * -math.log(0.5)
-    assert float(loss) == pytest.approx(expected, abs=1e-6)
+    assert batch["mask"].tolist() == [[0, 1, 1], [0, 0, 1]] and batch["weights"].tolist() == [2.0, -1.0]
+    # vocabulary 2, uniform logits but for one token of three: p = 3/4
+    hidden = torch.tensor([[0.0, math.log(3)], [0.0, 0.0], [0.0, 0.0]], requires_grad=True)
+    given = torch.tensor([1, 1, 1]), torch.tensor([2.0, 2.0, -1.0])
+    loss = token_losses(torch.nn.Identity(), hidden, *given)
+    assert loss.item() == pytest.approx(2 * (-math.log(0.75) - math.log(0.5)) + math.log(0.5), abs=1e-6)
+    loss.backward()
+    assert hidden.grad[0].tolist() == pytest.approx([2 * 0.25, -2 * 0.25])
+    torch.manual_seed(0)
+    rows = torch.randn(2 * CHUNK + 5, 3)
+    targets, weights = torch.randint(0, 7, (len(rows),)), torch.randn(len(rows))
+    head = torch.nn.Linear(3, 7)
+    whole = torch.nn.functional.cross_entropy(head(rows), targets, reduction="none").mul(weights).sum()
+    chunked = token_losses(head, rows, targets, weights)
+    assert chunked.item() == pytest.approx(whole.item(), rel=1e-4)
 
 
-def test_padding_and_prompts_have_no_gradient():
-    batch = collate([([1, 1, 1], [1], 1.0), ([1], [1, 1, 1, 1], 1.0)], pad=0)
-    logits = torch.zeros(*batch["ids"].shape, 2, requires_grad=True)
-    sequence_loss(logits, batch["ids"], batch["mask"], batch["weights"]).backward()
-    touched = logits.grad.abs().sum(-1) > 0
-    assert touched.tolist() == [[False, False, True, False, False], [True, True, True, True, False]]
+def test_prompts_and_padding_are_not_in_the_loss():
+    from transformers import AutoModelForCausalLM
+
+    from cobalt.training.sharded import Weighted
+
+    model = AutoModelForCausalLM.from_pretrained(MODEL, dtype=torch.float32)
+    rows = [([5, 6, 7], [8], 1.0), ([5], [9, 10, 11, 12], -0.5)]
+    with torch.no_grad():
+        loss = Weighted(model)(**collate(rows, pad=0))
+        alone = 0.0
+        for prompt, answer, weight in rows:
+            ids = torch.tensor([prompt + answer])
+            logs = model(ids).logits[0].log_softmax(-1)
+            alone -= weight * sum(float(logs[len(prompt) - 1 + i, t]) for i, t in enumerate(answer))
+    assert float(loss) == pytest.approx(alone, rel=1e-4)
 
 
 class Letters:

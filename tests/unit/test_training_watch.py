@@ -13,7 +13,7 @@ from omegaconf import OmegaConf
 from cobalt.errors import InfraError, InputError
 from cobalt.training import outcome
 from cobalt.training.card import card
-from cobalt.training.memory import memory, parameters
+from cobalt.training.memory import memory, sizes
 from cobalt.training.outcome import TrainResult
 from cobalt.training.watch import Collapse, Watch, best, validation_score
 
@@ -79,7 +79,8 @@ def config(folder, **model):
             "trainer": {"default_local_dir": str(folder / "checkpoints"), "n_gpus_per_node": 1, "nnodes": 1,
                         "device": "cpu"},
             "cobalt": {"abort": BOUNDS, "recipe": "cobalt", "method": "verl", "scale": "tiny",
-                       "reward_profile": "plain", "token_counter": "policy", "ptb": {"file": None}},
+                       "reward_profile": "plain", "token_counter": "policy", "ptb": {"file": None},
+                       "dialogue": {"turns": 1, "prompts": "tiny"}},
             "data": {"seed": 4, "max_response_length": 64, "train_files": str(folder / "train.parquet")},
             "actor_rollout_ref": {
                 "model": {"path": str(folder / "base")},
@@ -175,12 +176,14 @@ def test_the_card_names_data_recipe_metrics_and_versions(tmp_path):
 def test_memory_is_estimated_from_the_models_sizes(tmp_path):
     folder = tmp_path / "base"
     folder.mkdir()
-    sizes = {
+    given = {
         "hidden_size": 8, "num_hidden_layers": 2, "num_attention_heads": 2, "num_key_value_heads": 1,
         "head_dim": 4, "intermediate_size": 16, "vocab_size": 100, "tie_word_embeddings": True,
     }  # fmt: skip
-    (folder / "config.json").write_text(json.dumps(sizes))
-    assert parameters(folder) == 100 * 8 + 2 * (8 * 4 * (4 + 2) + 3 * 8 * 16)
+    (folder / "config.json").write_text(json.dumps(given))
+    assert sizes(folder).parameters == 100 * 8 + 2 * (8 * 4 * (4 + 2) + 3 * 8 * 16)
     assert "parameters" in memory(config(tmp_path))
+    (folder / "config.json").write_text(json.dumps(given | {"num_experts": 8}))
+    assert sizes(folder) is None
     (folder / "config.json").write_text("{}")
-    assert parameters(folder) is None and "not estimated" in memory(config(tmp_path))
+    assert sizes(folder) is None and "not estimated" in memory(config(tmp_path))

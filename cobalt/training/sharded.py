@@ -1,0 +1,193 @@
+"""A causal model sharded over the processes of a training (FSDP2): load, loss, save, go on, export.
+
+Every process holds its share of weights, gradients and optimiser. The logits, which a vocabulary of 150,000
+makes the largest tensor by far, exist for `CHUNK` tokens of completions at a time.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import torch
+import torch.distributed as dist
+from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard
+from torch.nn.functional import cross_entropy
+from torch.utils.checkpoint import checkpoint
+
+from cobalt.errors import InputError
+from cobalt.training.lora import merged
+
+CHUNK = 1024  # tokens whose logits exist at once
+
+
+def join(cpu: bool) -> torch.device:
+    """Become one of the processes (RANK, WORLD_SIZE and COBALT_STORE say which), or the only one."""
+    rank, world = int(os.environ.get("RANK", "0")), int(os.environ.get("WORLD_SIZE", "1"))
+    device = torch.device("cpu") if cpu else torch.device("cuda", rank)
+    if cpu:
+        torch.set_num_threads(int(os.environ.get("OMP_NUM_THREADS", "1")))
+    else:
+        torch.cuda.set_device(device)
+    store = dist.HashStore() if world == 1 else dist.FileStore(os.environ["COBALT_STORE"], world)
+    dist.init_process_group("gloo" if cpu else "nccl", store=store, rank=rank, world_size=world)
+    return device
+
+
+def token_losses(head: Any, hidden: Any, targets: Any, weights: Any) -> Any:
+    """Sum of ``- w_t`` times the log-probability of each target, `CHUNK` rows of logits at a time.
+
+    ``hidden`` [tokens, width], ``targets`` and ``weights`` [tokens]; ``head`` makes logits.
+    """
+
+    def part(hidden: Any, targets: Any, weights: Any) -> Any:
+        return cross_entropy(head(hidden).float(), targets, reduction="none").mul(weights).sum()
+
+    total = hidden.new_zeros((), dtype=torch.float32)
+    for at in range(0, len(targets), CHUNK):
+        rows = slice(at, at + CHUNK)
+        total = total + checkpoint(part, hidden[rows], targets[rows], weights[rows], use_reentrant=False)
+    return total
+
+
+class Weighted(torch.nn.Module):
+    """A causal model whose forward pass is the weighted loss of a batch (`cobalt.training.offline.collate`).
+
+    Rows are padded on the right, where no real token can see, so there is no attention mask.
+    """
+
+    def __init__(self, model: Any) -> None:
+        super().__init__()
+        self.model = model
+
+    def forward(self, ids: Any, mask: Any, weights: Any) -> Any:
+        hidden = self._hidden(ids)[:, :-1]
+        kept = mask[:, 1:].bool()
+        each = weights[:, None].expand(kept.shape)
+        head = self.model.get_output_embeddings()
+        return token_losses(head, hidden[kept], ids[:, 1:][kept], each[kept])
+
+    def _hidden(self, ids: Any) -> Any:
+        return self.model.base_model(input_ids=ids, use_cache=False).last_hidden_state
+
+    def check(self, ids: Any) -> None:
+        """Raises InputError for a model whose logits are more than its head on its last hidden states."""
+        with torch.no_grad():
+            whole = self.model(input_ids=ids, use_cache=False).logits
+            ours = self.model.get_output_embeddings()(self._hidden(ids))
+        if not torch.allclose(whole.float(), ours.float(), rtol=1e-2, atol=1e-2):
+            raise InputError(
+                f"{type(self.model).__name__} changes its logits after the head (a cap or a scale), which "
+                "offline recipes do not support"
+            )
+
+
+class Sharded:
+    """A model and its optimiser in this process and its peers. ``config``: a training's, composed."""
+
+    def __init__(self, config: Any, device: torch.device) -> None:
+        from torch.distributed.device_mesh import init_device_mesh
+        from transformers import AutoModelForCausalLM
+
+        given, actor, cpu = (
+            config.actor_rollout_ref.model,
+            config.actor_rollout_ref.actor,
+            device.type == "cpu",
+        )
+        self.rank, self.alpha = int(given.lora_rank), int(given.lora_alpha)
+        model = AutoModelForCausalLM.from_pretrained(given.path, dtype=torch.float32 if cpu else "auto")
+        self.generation, self.plain, self.dtype = model.generation_config, model.config, model.dtype
+        Weighted(model).check(torch.arange(8)[None] % model.config.get_text_config().vocab_size)
+        if given.enable_gradient_checkpointing:
+            model.gradient_checkpointing_enable({"use_reentrant": False})
+        if self.rank:
+            model = _adapted(model, self.rank, self.alpha)
+        found: dict[int, str] = {}
+        names = [
+            (name, found.setdefault(id(p), name))
+            for name, p in model.named_parameters(remove_duplicate=False)
+        ]
+        self.tied = {name for name, first in names if name != first}
+        policy = MixedPrecisionPolicy(
+            param_dtype=None if cpu else torch.bfloat16, reduce_dtype=None if cpu else torch.float32
+        )
+        mesh = init_device_mesh(device.type, (dist.get_world_size(),))
+        self.module = Weighted(model).train()
+        blocks = set(model._no_split_modules or ())
+        for part in (*(m for m in model.modules() if type(m).__name__ in blocks), self.module):
+            for parameter in part.parameters():
+                if parameter.requires_grad and parameter.dtype != torch.float32:
+                    parameter.data = parameter.data.float()  # a block at a time: the host holds little more
+            fully_shard(part, mesh=mesh, mp_policy=policy)
+        self.trained = [p for p in self.module.parameters() if p.requires_grad]
+        optim = actor.optim
+        self.optimizer = torch.optim.AdamW(
+            self.trained, lr=float(optim.lr), betas=tuple(optim.betas),
+            weight_decay=float(optim.weight_decay), fused=True,
+        )  # fmt: skip
+
+    def step(self, lr: float, most: float) -> float:
+        """One step of the optimiser on the gradients there are, cut at the norm ``most``; returns it."""
+        norm = torch.nn.utils.clip_grad_norm_(self.trained, most)
+        for group in self.optimizer.param_groups:
+            group["lr"] = lr
+        self.optimizer.step()
+        self.optimizer.zero_grad()
+        return float(norm.full_tensor() if hasattr(norm, "full_tensor") else norm)
+
+    def save(self, folder: Path) -> None:
+        """What is trained, and the optimiser's state, each process its share."""
+        import torch.distributed.checkpoint as dcp
+
+        dcp.save(self._state(), checkpoint_id=str(folder))
+
+    def load(self, folder: Path) -> None:
+        """Go on from such a folder, with any number of processes."""
+        import torch.distributed.checkpoint as dcp
+        from torch.distributed.checkpoint.state_dict import set_state_dict
+
+        state = self._state()
+        dcp.load(state, checkpoint_id=str(folder))
+        set_state_dict(
+            self.module, self.optimizer, model_state_dict=state["model"], optim_state_dict=state["optimizer"],
+            options=_options(strict=False),
+        )  # fmt: skip
+
+    def _state(self) -> dict[str, Any]:
+        from torch.distributed.checkpoint.state_dict import get_state_dict
+
+        model, optimizer = get_state_dict(self.module, self.optimizer, options=_options())
+        return {"model": model, "optimizer": optimizer}
+
+    def export(self, folder: Path) -> None:
+        """A Hugging Face model in the dtype it was read in, adapters put into the weights."""
+        from torch.distributed.checkpoint.state_dict import StateDictOptions, get_model_state_dict
+        from transformers import AutoModelForCausalLM
+
+        options = StateDictOptions(full_state_dict=True, cpu_offload=True)
+        state = get_model_state_dict(self.module, options=options)  # empty but on the first process
+        if dist.get_rank():
+            return
+        state = {name.removeprefix("model."): weight for name, weight in state.items()}
+        if self.rank:
+            state = merged(state, self.alpha / self.rank, folder)
+        state = {name: w.to(self.dtype).contiguous() for name, w in state.items() if name not in self.tied}
+        with torch.device("meta"):
+            model = AutoModelForCausalLM.from_config(self.plain, dtype=self.dtype)
+        model.generation_config = self.generation
+        model.save_pretrained(folder, state_dict=state)
+
+
+def _options(**given: Any) -> Any:
+    from torch.distributed.checkpoint.state_dict import StateDictOptions
+
+    return StateDictOptions(ignore_frozen_params=True, **given)
+
+
+def _adapted(model: Any, rank: int, alpha: int) -> Any:
+    """The model with adapters on all linear layers but the head; the rest is frozen."""
+    from peft import LoraConfig, get_peft_model
+
+    adapters = LoraConfig(r=rank, lora_alpha=alpha, target_modules="all-linear", task_type="CAUSAL_LM")
+    return get_peft_model(model, adapters).get_base_model()
