@@ -3,7 +3,7 @@
 # something (released data, a provider's key) is named at the end, with exit code 2; the others are run all the same.
 #
 # Configuration: configs/qwen3-8b.yaml, configs/r1-distill-llama-8b.yaml, configs/offline-codenet-0.5b.yaml,
-#                configs/offline-codenet.yaml, and from released data configs/qwen3-8b-released.yaml,
+#                configs/offline-codenet.yaml, and from released data configs/qwen3-8b-released.yaml and
 #                configs/r1-distill-llama-8b-released.yaml
 # Expected:      9,860 GPU hours (h100-80), 4,780 GB of disk
 # Published:     see the scripts

@@ -14,7 +14,7 @@ from chat_server import chat_server
 
 from cobalt.errors import InputError
 from cobalt.run.config import load
-from cobalt.run.reported import GAINS, UNKNOWN, beside
+from cobalt.run.reported import GAINS, OFFLINE, UNKNOWN, beside, reported
 
 ROOT = Path(__file__).parents[2]
 FOLDER = ROOT / "scripts" / "reproduce"
@@ -65,7 +65,7 @@ def test_every_script_names_configuration_cost_and_published_figure(name):
     if name in ("main_livecodebench", "released"):
         assert all(f"{gain:+.1f}" in said["Published"] for gain in GAINS.values())
     elif name == "offline_rl":
-        assert "small models and hard problems" in said["Published"]
+        assert said["Published"] == OFFLINE
     elif name != "all":
         assert said["Published"] == UNKNOWN
     if name.startswith("ablation"):
@@ -124,7 +124,7 @@ def test_one_page_has_every_table(tmp_path):
 
     with pytest.raises(InputError, match="there are no reports"):
         gather(tmp_path)
-    for report, table in (("taco_dev_a", "steps"), ("taco_dev_a", "pass_at_1"), ("offline_rl_b", "cost")):
+    for report, table in (("taco_dev_a", "steps"), ("taco_dev_a", "pass_at_1"), ("ablation_turns_b", "cost")):
         folder = tmp_path / f"report_{report}" / "tables"
         folder.mkdir(parents=True, exist_ok=True)
         made_report(folder.parent, evaluated("reference"), evaluated("cobalt"))
@@ -132,7 +132,7 @@ def test_one_page_has_every_table(tmp_path):
             f"**{table} of {report}**\n\n| a | b |\n|---|---|\n| <b>1</b> | 2 |\n"
         )
     page = gather(tmp_path).read_text()
-    assert page.index("cost of offline_rl_b") < page.index("pass_at_1 of taco_dev_a")
+    assert page.index("cost of ablation_turns_b") < page.index("pass_at_1 of taco_dev_a")
     assert page.index("pass_at_1 of taco_dev_a") < page.index("steps of taco_dev_a")
     assert page.count("<table>") == 3 and "<td><b>" not in page
     assert 'href="report_taco_dev_a/index.html"' in page and "smoke run" not in page
@@ -188,6 +188,7 @@ def test_what_is_published_stands_beside_what_was_measured(tmp_path):
         f"- cobalt: +5.0 [+1.0, +9.0] points over the reference, 0.0 % of programs bent [0.0, 0.0]; "
         f"published: {UNKNOWN}",
     ]
+    assert reported("offline_rl_offline-codenet", "rloo") == OFFLINE
     alone = made_report(tmp_path / "report_livecodebench_proprietary", evaluated("gpt-5-mini"))
     assert beside(alone, smoke=False)[1] == f"- gpt-5-mini: Pass@1 30.0 % [20.0, 40.0]; published: {UNKNOWN}"
     assert beside(alone, smoke=True) == ["livecodebench_proprietary: a smoke run, compared with nothing"]
