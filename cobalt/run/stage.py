@@ -72,7 +72,7 @@ class Records:
         """The record of a stage, None if it never ran. A damaged one counts as none: the stage runs again."""
         try:
             record = json.loads(self._path(name).read_text(encoding="utf-8"))
-        except (FileNotFoundError, ValueError):
+        except (FileNotFoundError, NotADirectoryError, ValueError):
             return None
         return record if isinstance(record, dict) else None
 
