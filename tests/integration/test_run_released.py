@@ -336,6 +336,7 @@ def test_released_tasks_by_their_names_on_the_hub(tmp_path):
 
 
 @pytest.mark.slow
+@pytest.mark.full
 def test_the_released_configuration_end_to_end_at_smoke_size(tmp_path):
     """It reads files of the released shape, trains, and the first turns of a model are sampled once."""
     done = cobalt(
