@@ -83,7 +83,8 @@ def main(argv: list[str] | None = None) -> int:
         notes = _given(job, runner, only, args)
         if args.dry_run:
             code = _dry_run(job, runner, folder, only, args)
-            print("\n".join(["", *notes]) if notes else "", end="\n" if notes else "")
+            if notes:
+                print("", *notes, sep="\n")
             return code
         check_stored(config, args.config)
         with folder.opened(fresh=args.fresh, changed=args.changed):
