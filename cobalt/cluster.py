@@ -33,23 +33,17 @@ def application(name: str, deployment: str, *, search: bool = False) -> Any:
 
     logging.getLogger("ray.serve").setLevel(logging.WARNING)
     joined = not ray.is_initialized()
-    if joined:
-        try:
-            ray.init(address=address, log_to_driver=False, logging_level="warning")
-        except (ConnectionError, RuntimeError, ValueError) as error:
-            if _named():
-                raise _no_cluster(address, str(error)) from None
-            print(f"ray: cannot join the cluster at {address}: {error}", file=sys.stderr)
-            return None
+    if joined and not _join(address):
+        return None
     try:
         running = serve.status().applications
     except Exception as error:  # Serve raises many kinds; all mean that it does not run
         print(f"ray: the cluster is there, Serve is not ({type(error).__name__})", file=sys.stderr)
         running = {}
     if name in running:
-        if str(running[name].status) in _FAILED:
+        if running[name].status in _FAILED:
             raise InputError(
-                f"the Ray Serve application '{name}' is {running[name].status}: "
+                f"the Ray Serve application '{name}' is {running[name].status.value}: "
                 f"{running[name].message.strip() or 'see `serve status`'}"
             )
         return serve.get_app_handle(name)
@@ -75,15 +69,28 @@ def amounts(resource: str) -> list[float]:
     joined = not ray.is_initialized()
     if joined:
         address = _address()
-        if address is None:
+        if address is None or not _join(address):
             return []
-        ray.init(address=address, log_to_driver=False, logging_level="warning")
     try:
         found = [float(node["Resources"].get(resource, 0)) for node in ray.nodes() if node["Alive"]]
     finally:
         if joined:
             ray.shutdown()
     return [amount for amount in found if amount]
+
+
+def _join(address: str) -> bool:
+    """Connect to a cluster. Raises InputError if that fails and RAY_ADDRESS names it; else says so."""
+    import ray
+
+    try:
+        ray.init(address=address, log_to_driver=False, logging_level="warning")
+    except (ConnectionError, RuntimeError, ValueError) as error:
+        if _named():
+            raise _no_cluster(address, str(error)) from None
+        print(f"ray: cannot join the cluster at {address}: {error}", file=sys.stderr)
+        return False
+    return True
 
 
 def _named() -> str:
