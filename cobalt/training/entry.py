@@ -123,7 +123,8 @@ def _train(config: Any, private: bool) -> None:
     from cobalt.training.runner import ClusterRunner
 
     with open_dict(config):  # actors of a cluster that was there before inherit nothing from this process
-        found = {name: os.environ[name] for name in _FORWARDED if name in os.environ}
+        names = (*_FORWARDED, *config.cobalt.env)
+        found = {name: os.environ[name] for name in names if name in os.environ}
         config.ray_kwargs.ray_init.runtime_env = {"env_vars": found}
     main_ppo.run_ppo(config, task_runner_class=ray.remote(ClusterRunner))
 

@@ -136,6 +136,7 @@ def _run(
         metrics=launch / METRICS,
         tensorboard=target / "tensorboard",
         modules=module_folder(config),
+        given=config.cobalt.env,
     )
     request = target / outcome.STOP_REQUEST
     request.unlink(missing_ok=True)

@@ -157,7 +157,7 @@ def missing_devices(config: Any) -> str | None:
     """What is wrong if there are fewer GPUs here than the configuration asks for, else None."""
     wanted = int(config.trainer.n_gpus_per_node), int(config.trainer.nnodes)
     cluster = "RAY_ADDRESS" in os.environ and config.cobalt.method != "offline"  # which starts no Ray
-    if config.trainer.device == "cpu" or cluster:
+    if "cpu" in (config.trainer.device, os.environ.get("VERL_PLATFORM")) or cluster:
         return None
     import torch
 

@@ -1,9 +1,11 @@
 """Every private or undocumented name of verl 0.9.1 that this package touches, each with a guard.
 
+Those of torch and vLLM that the GPU profile needs to run without GPUs stand here too (``gpu_on_cpu``).
+
 Nothing in verl is edited. Where a public setting exists it is used; what is left stands here, so that raising
 the version means reading one file. Subclassed classes whose underscore methods are overridden:
 ``ReplayBuffer._sampleable_terminal_keys`` (cobalt.training.replay),
-``FSDPEngineWithLMHead._build_fsdp_module`` (cobalt.training.cpu.engine), and ``PPOTrainer._save_checkpoint``,
+``FSDPEngineWithLMHead._build_fsdp_module`` (cobalt.training.cpu.engine, cobalt.training.cpu.stock), and ``PPOTrainer._save_checkpoint``,
 ``_compute_old_log_prob``, ``_compute_advantage``, ``_compute_metrics`` (cobalt.training.trainer).
 """
 
@@ -35,11 +37,11 @@ def check_version() -> None:
 
 def use_gloo() -> None:
     """Make plain gloo the default backend: torch refuses the ``cpu:gloo,cpu:gloo`` that verl would build."""
-    from verl.utils.distributed import initialize_global_process_group_ray as init
+    from verl.utils import distributed
 
-    parameters = inspect.signature(init).parameters
-    _expect(list(parameters) == ["timeout_second", "backend"], "initialize_global_process_group_ray")
-    init.__defaults__ = (None, "gloo")
+    name = "initialize_global_process_group_ray"
+    expect_signature(distributed, name, ["timeout_second", "backend"])
+    getattr(distributed, name).__defaults__ = (None, "gloo")
 
 
 def register_rollout(name: str, path: str) -> None:
@@ -62,6 +64,45 @@ def offload_without_pinning(transformer_impl: Any) -> Iterator[None]:
         transformer_impl.CPUOffloadPolicy = original
 
 
+@contextmanager
+def fsdp1_in_main_memory() -> Iterator[None]:
+    """While open, FSDP1 broadcasts rank 0's weights from main memory, which gloo can and its check refuses,
+    and does not offload the reference model, which lives there anyway (and would be pinned).
+    """
+    from torch.distributed import fsdp
+    from torch.distributed.fsdp import _init_utils
+
+    check = "_check_module_states_for_sync_module_states"
+    expect_signature(_init_utils, check, ["module_states"], "torch")
+    names = [(_init_utils, check), (fsdp, "CPUOffload")]
+    originals = [getattr(module, name) for module, name in names]
+    setattr(_init_utils, check, lambda module_states: None)
+    fsdp.CPUOffload = lambda offload_params=False: originals[1](offload_params=False)
+    try:
+        yield
+    finally:
+        for (module, name), original in zip(names, originals, strict=True):
+            setattr(module, name, original)
+
+
+def export_in_place() -> None:
+    """FSDP1 frees the full weights that it was told to move to main memory, also if they are there already."""
+    from verl.utils.checkpoint import fsdp_checkpoint_manager as manager
+
+    name = "get_fsdp_full_state_dict"
+    expect_signature(manager, name, ["model", "offload_to_cpu", "rank0_only"])
+    original = getattr(manager, name)
+    setattr(manager, name, lambda model, offload_to_cpu=True, rank0_only=True: original(model, False, rank0_only))
+
+
+def let_cpu_engines_sleep() -> None:
+    """vLLM's CPU worker has sleep and wake_up, its platform says that it has not."""
+    from vllm.platforms.cpu import CpuPlatform
+
+    expect_signature(CpuPlatform, "is_sleep_mode_available", ["self"], "vLLM 0.24.0")
+    CpuPlatform.is_sleep_mode_available = lambda self: True
+
+
 def plain_task_runner() -> type[Any]:
     """verl's TaskRunnerV1 without its Ray actor shell, to be run in this process."""
     from verl.trainer.main_ppo import TaskRunnerV1
@@ -81,11 +122,16 @@ def check_trainer(trainer: Any) -> None:
         ("_compute_advantage", ["self", "batch", "metrics"]),
         ("_compute_metrics", ["self", "batch", "metrics", "timing_raw", "global_steps", "epoch"]),
     ):
-        method = getattr(trainer, name, None)
-        found = list(inspect.signature(method).parameters) if method is not None else None
-        _expect(found == parameters, f"PPOTrainer.{name}")
+        expect_signature(trainer, name, parameters)
 
 
-def _expect(holds: bool, what: str) -> None:
+def expect_signature(owner: Any, name: str, parameters: list[str], library: str = f"verl {TESTED_VERL}") -> None:
+    """Raises ImportError unless ``owner.name`` is there with these parameters."""
+    found = getattr(owner, name, None)
+    given = None if found is None else list(inspect.signature(found).parameters)
+    _expect(given == parameters, f"{getattr(owner, '__name__', owner)}.{name}", library)
+
+
+def _expect(holds: bool, what: str, library: str = f"verl {TESTED_VERL}") -> None:
     if not holds:
-        raise ImportError(f"{what} is not as it is in verl {TESTED_VERL}")
+        raise ImportError(f"{what} is not as it is in {library}")

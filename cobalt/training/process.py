@@ -13,9 +13,9 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
 
 import cobalt
 from cobalt.errors import InputError
@@ -73,10 +73,11 @@ def environment(
     metrics: Path,
     tensorboard: Path | None = None,
     modules: Path | None = None,
+    given: Mapping[str, Any] | None = None,
 ) -> dict[str, str]:
     """The environment of the training process, which Ray's processes inherit.
 
-    ``modules``: a folder of the user's own modules, looked in after those of PYTHONPATH.
+    ``modules``: a folder of the user's own modules, looked in after those of PYTHONPATH. ``given`` wins.
     """
     env = dict(os.environ)
     env.update(
@@ -121,6 +122,7 @@ def environment(
                 "VERL_USE_EXTERNAL_MODULES": "cobalt.training.cpu.platform",
             }
         )
+    env.update({name: str(value) for name, value in (given or {}).items()})
     return env
 
 

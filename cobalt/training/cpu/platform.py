@@ -41,6 +41,13 @@ class _CpuDevice:
         return page * os.sysconf("SC_AVPHYS_PAGES"), page * os.sysconf("SC_PHYS_PAGES")
 
 
+class _DeviceId(str):
+    """verl passes it to ``Tensor.to()`` as it is, and to ``torch.device`` as ``f"{device_name}:{id}"``."""
+
+    def __format__(self, spec: str) -> str:
+        return "0"
+
+
 @PlatformRegistry.register(platform="cpu")
 class CpuPlatform(PlatformBase):
     """One CPU device; profiling and device memory do not exist."""
@@ -53,7 +60,7 @@ class CpuPlatform(PlatformBase):
         return True
 
     def current_device(self) -> str:
-        return "cpu"  # verl passes it on to Tensor.to() and torch.device()
+        return _DeviceId("cpu")
 
     def device_count(self) -> int:
         return 1
