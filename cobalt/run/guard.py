@@ -16,7 +16,8 @@ import sys
 import threading
 from pathlib import Path
 
-from cobalt.training.process import MARK, private_folder
+from cobalt.training.leftovers import MARK
+from cobalt.training.process import private_folder
 
 GRACE_S = 20.0  # for a server that was asked to end; then it is killed
 

@@ -21,7 +21,7 @@ from typing import Any
 
 from cobalt.errors import CobaltError, InputError
 from cobalt.files import atomic_write
-from cobalt.training import outcome
+from cobalt.training import leftovers, outcome
 from cobalt.training.prepare import check_parts, missing_devices, prepare
 from cobalt.training.private import plain_task_runner
 from cobalt.training.process import end_with_parent
@@ -125,7 +125,8 @@ def _train(config: Any, private: bool) -> None:
     with open_dict(config):  # actors of a cluster that was there before inherit nothing from this process
         names = (*_FORWARDED, *config.cobalt.env)
         found = {name: os.environ[name] for name in names if name in os.environ}
-        config.ray_kwargs.ray_init.runtime_env = {"env_vars": found}
+        hook = f"{leftovers.__name__}.{leftovers.on_node.__name__}"
+        config.ray_kwargs.ray_init.runtime_env = {"env_vars": found, "worker_process_setup_hook": hook}
     main_ppo.run_ppo(config, task_runner_class=ray.remote(ClusterRunner))
 
 

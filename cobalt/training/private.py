@@ -1,12 +1,12 @@
 """Every private or undocumented name of verl 0.9.1 that this package touches, each with a guard.
 
-Those of torch and vLLM that the GPU profile needs to run without GPUs stand here too (``gpu_on_cpu``).
-
-Nothing in verl is edited. Where a public setting exists it is used; what is left stands here, so that raising
-the version means reading one file. Subclassed classes whose underscore methods are overridden:
+Those of torch and vLLM that the GPU profile needs where there are no GPUs stand here too. Nothing is
+edited. Where a public setting exists it is used; what is left stands here, so that raising the version
+means reading one file. Subclassed classes whose underscore methods are overridden:
 ``ReplayBuffer._sampleable_terminal_keys`` (cobalt.training.replay),
-``FSDPEngineWithLMHead._build_fsdp_module`` (cobalt.training.cpu.engine, cobalt.training.cpu.stock), and ``PPOTrainer._save_checkpoint``,
-``_compute_old_log_prob``, ``_compute_advantage``, ``_compute_metrics`` (cobalt.training.trainer).
+``FSDPEngineWithLMHead._build_fsdp_module`` (cobalt.training.cpu.engine and stock), and
+``PPOTrainer._save_checkpoint``, ``_compute_old_log_prob``, ``_compute_advantage``, ``_compute_metrics``
+(cobalt.training.trainer).
 """
 
 from __future__ import annotations
@@ -86,13 +86,17 @@ def fsdp1_in_main_memory() -> Iterator[None]:
 
 
 def export_in_place() -> None:
-    """FSDP1 frees the full weights that it was told to move to main memory, also if they are there already."""
+    """FSDP1 frees full weights that it was told to move to main memory, also if they are there already."""
     from verl.utils.checkpoint import fsdp_checkpoint_manager as manager
 
     name = "get_fsdp_full_state_dict"
     expect_signature(manager, name, ["model", "offload_to_cpu", "rank0_only"])
     original = getattr(manager, name)
-    setattr(manager, name, lambda model, offload_to_cpu=True, rank0_only=True: original(model, False, rank0_only))
+
+    def in_place(model: Any, offload_to_cpu: bool = True, rank0_only: bool = True) -> Any:
+        return original(model, offload_to_cpu=False, rank0_only=rank0_only)
+
+    setattr(manager, name, in_place)
 
 
 def let_cpu_engines_sleep() -> None:
@@ -125,7 +129,9 @@ def check_trainer(trainer: Any) -> None:
         expect_signature(trainer, name, parameters)
 
 
-def expect_signature(owner: Any, name: str, parameters: list[str], library: str = f"verl {TESTED_VERL}") -> None:
+def expect_signature(
+    owner: Any, name: str, parameters: list[str], library: str = f"verl {TESTED_VERL}"
+) -> None:
     """Raises ImportError unless ``owner.name`` is there with these parameters."""
     found = getattr(owner, name, None)
     given = None if found is None else list(inspect.signature(found).parameters)

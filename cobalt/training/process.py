@@ -7,20 +7,18 @@ import ctypes
 import fcntl
 import os
 import secrets
-import shutil
 import signal
 import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import IO, Any
 
 import cobalt
 from cobalt.errors import InputError
+from cobalt.training import leftovers
 
-MARK = "COBALT_RUN_DIR"  # in the environment of every process of a training, with a value of its own
 _PREFIX, _OWNER = "cobalt-", "launcher"
 _GRACE_S = 10.0
 _PR_SET_PDEATHSIG = 1
@@ -47,22 +45,18 @@ def private_folder() -> Iterator[Path]:
     """A folder under the system's temporary directory for sockets, weights and caches; removed at the end.
 
     The name is short because Ray makes socket paths of it, which may have 107 characters. Folders of
-    launchers that were killed are removed too, together with processes that they left.
+    launchers that were killed together with what watched over them are removed too.
     """
     for old in Path(tempfile.gettempdir()).glob(f"{_PREFIX}*/{_OWNER}"):
         if old.stat().st_uid == os.getuid() and not Path(f"/proc/{old.read_text() or 0}").exists():
-            _remove(old.parent)
+            leftovers.remove(old.parent)
     folder = Path(tempfile.mkdtemp(prefix=_PREFIX))
     (folder / _OWNER).write_text(str(os.getpid()))
+    leftovers.watch(folder, os.getpid())
     try:
         yield folder
     finally:
-        _remove(folder)
-
-
-def _remove(folder: Path) -> None:
-    _end_leftovers(folder)
-    shutil.rmtree(folder, ignore_errors=True)
+        leftovers.remove(folder)
 
 
 def environment(
@@ -82,7 +76,7 @@ def environment(
     env = dict(os.environ)
     env.update(
         {
-            MARK: str(folder),
+            leftovers.MARK: str(folder),
             "VERL_FILE_LOGGER_PATH": str(metrics),
             "PYTHONPATH": os.pathsep.join(
                 [
@@ -160,27 +154,3 @@ def run_entry(arguments: list[str], env: dict[str, str], log: IO[bytes], tick: C
                 child.wait(_GRACE_S)
             child.kill()
             child.wait()
-
-
-def _end_leftovers(folder: Path) -> None:
-    """Kill what still carries the mark of this run, such as Ray's processes after a crash."""
-    deadline = time.monotonic() + _GRACE_S
-    while time.monotonic() < deadline and (left := _marked(folder)):
-        for pid in left:
-            with contextlib.suppress(ProcessLookupError, PermissionError):
-                os.kill(pid, signal.SIGKILL)
-        time.sleep(0.05)
-
-
-def _marked(folder: Path) -> list[int]:
-    """Processes that carry the mark of the run in ``folder``."""
-    mark = f"{MARK}={folder}".encode()
-    pids = [int(entry.name) for entry in Path("/proc").iterdir() if entry.name.isdigit()]
-    return [pid for pid in pids if pid != os.getpid() and mark in _environ(pid)]
-
-
-def _environ(pid: int) -> list[bytes]:
-    try:
-        return Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
-    except (FileNotFoundError, PermissionError, ProcessLookupError):
-        return []

@@ -12,7 +12,7 @@ import pytest
 from omegaconf import OmegaConf
 
 from cobalt.errors import InfraError, InputError
-from cobalt.training import entry, launch, outcome, process
+from cobalt.training import entry, launch, leftovers, outcome
 from cobalt.training.data import DataCheck, check_file, check_files, fit_prompts
 from cobalt.training.launch import train
 from cobalt.training.plan import make_plan
@@ -200,7 +200,7 @@ def test_a_training_whose_port_was_taken_is_started_again(tmp_path, monkeypatch,
     folders, said = [], []
 
     def failing(arguments, env, log, tick):
-        folders.append(Path(env[process.MARK]))
+        folders.append(Path(env[leftovers.MARK]))
         (folders[-1] / entry.FAILURE).write_text(json.dumps({"kind": "fault", "message": fault}))
         return 1
 

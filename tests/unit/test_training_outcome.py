@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 import tempfile
 import threading
+import time
 from pathlib import Path
 
 import pytest
 
 from cobalt.errors import InfraError, InputError
-from cobalt.training import outcome, process
+from cobalt.training import leftovers, outcome, process
 
 
 def launch(output, *records, torn=""):
@@ -82,7 +84,7 @@ def sleeper(folder: Path) -> subprocess.Popen[bytes]:
     """A process that carries the mark of a run."""
     return subprocess.Popen(
         [sys.executable, "-c", "import time; print(flush=True); time.sleep(600)"],
-        env={process.MARK: str(folder)}, stdout=subprocess.PIPE, start_new_session=True,
+        env={leftovers.MARK: str(folder)}, stdout=subprocess.PIPE, start_new_session=True,
     )  # fmt: skip
 
 
@@ -106,6 +108,54 @@ def test_private_folders_go_with_their_processes(tmp_path, monkeypatch):
     assert orphan.wait(5) == -9
 
 
+LAUNCHER = """
+import subprocess, sys, time
+from cobalt.training import leftovers, process
+child = "import time; from multiprocessing.shared_memory import SharedMemory as S; " \
+    "held = S(create=True, size=8); print(held.name, flush=True); time.sleep(600)"
+with process.private_folder() as folder:
+    print(folder, flush=True)
+    subprocess.Popen([sys.executable, "-c", child], env={leftovers.MARK: str(folder)}, start_new_session=True)
+    time.sleep(600)
+"""
+
+
+def test_nothing_stays_when_the_launcher_is_killed(tmp_path):
+    """Shared memory too, whose owner, and whose owner's resource tracker, were killed."""
+    launcher = subprocess.Popen(
+        [sys.executable, "-c", LAUNCHER], env=os.environ | {"TMPDIR": str(tmp_path)}, stdout=subprocess.PIPE,
+        text=True, start_new_session=True,
+    )  # fmt: skip
+    folder, segment = (Path(launcher.stdout.readline().strip()) for _ in range(2))
+    noted = folder / "segments"
+    deadline = time.monotonic() + 60
+    while not (noted.exists() and segment.name in noted.read_text().split()):
+        assert time.monotonic() < deadline
+        time.sleep(0.1)
+    assert leftovers.marked(folder) and (Path("/dev/shm") / segment).exists()
+    launcher.kill()
+    launcher.wait()
+    while folder.exists():
+        assert time.monotonic() < deadline
+        time.sleep(0.1)
+    assert leftovers.marked(folder) == [] and not (Path("/dev/shm") / segment).exists()
+
+
+def test_the_first_worker_of_a_node_starts_its_watch(tmp_path, monkeypatch):
+    watched = []
+    monkeypatch.setattr(leftovers, "watch", watched.append)
+    monkeypatch.delenv("VLLM_RPC_BASE_PATH", raising=False)
+    monkeypatch.setenv(leftovers.MARK, str(tmp_path / "run"))
+    leftovers.on_node()
+    leftovers.on_node()
+    assert watched == [tmp_path / "run"] and os.environ["VLLM_RPC_BASE_PATH"] == str(tmp_path / "run")
+
+    monkeypatch.delenv("VLLM_RPC_BASE_PATH")
+    monkeypatch.setenv(leftovers.MARK, str(tmp_path / "not" / "here"))
+    leftovers.on_node()
+    assert watched == [tmp_path / "run"] and "VLLM_RPC_BASE_PATH" not in os.environ
+
+
 def test_the_training_ends_when_the_caller_is_interrupted(tmp_path):
     config = tmp_path / "config.yaml"
     config.write_text("trainer: {device: cpu}")
@@ -117,4 +167,4 @@ def test_the_training_ends_when_the_caller_is_interrupted(tmp_path):
     before = threading.active_count()
     with (tmp_path / "log").open("wb") as log, pytest.raises(KeyboardInterrupt):
         process.run_entry([str(config)], environment, log, tick)
-    assert process._marked(tmp_path) == [] and threading.active_count() == before
+    assert leftovers.marked(tmp_path) == [] and threading.active_count() == before

@@ -1,8 +1,8 @@
 """Extension of vLLM's worker where the GPU profile runs without GPUs: imported before the model is loaded.
 
 Two things differ on vLLM's CPU build, and would hide whether weights arrive. Its linear layers pack each
-weight once and replace the parameter by an empty tensor; here they keep it. And sleep does nothing; here level
-2 fills all parameters with NaN, as CUDA discards them: a weight that is not sent again shows at once.
+weight once and replace the parameter by an empty tensor; here they keep it. And sleep does nothing; here
+level 2 fills all parameters with NaN, as CUDA discards them: a weight that is not sent again shows at once.
 """
 
 from __future__ import annotations
