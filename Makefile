@@ -29,7 +29,7 @@ PRIVATE = tmp=$$(mktemp -d /tmp/ct.XXXXXX); trap 'rm -rf "$$tmp"' EXIT; export T
 # Much of a test's time is waiting (for processes to start, for limits to strike): two files run at a time.
 SIDE_BY_SIDE = -n 2 --dist loadfile
 
-.PHONY: setup demo test test-quick test-full test-vllm lint bench coverage mutants docs clean help
+.PHONY: setup demo test test-quick test-full test-vllm test-gpu-path lint bench coverage mutants docs clean help
 
 help: ## this list
 	@echo "make demo runs the whole method on this machine; make test checks it. Targets:"
@@ -48,8 +48,9 @@ test: setup ## all tests but the longest (12 minutes at most on two cores)
 test-quick: setup ## pure logic only (under a minute)
 	@$(PRIVATE) $(PY) -m pytest $(SIDE_BY_SIDE) tests/unit -q
 
-test-full: test ## everything: then soaks, many kills and long checks too (an hour at most)
+test-full: test ## everything: then soaks, many kills, long checks and the GPU path too (an hour and a half at most)
 	@$(PRIVATE) $(PY) -m pytest $(SIDE_BY_SIDE) -m full
+	@$(MAKE) test-gpu-path
 
 lint: setup ## ruff (rules and format), mypy --strict, and the order of imports
 	@$(PY) -m ruff check .
@@ -65,6 +66,11 @@ test-vllm: setup ## the vLLM door with vLLM's CPU build in an environment of its
 	fi || { echo "skipped: vLLM's CPU build cannot be installed here"; exit 0; }; \
 	if [ -f .venv-vllm/.ready ]; then \
 		$(PRIVATE) PYTHONPATH=. .venv-vllm/bin/python -m pytest -q tests/integration/test_vllm.py; fi
+
+test-gpu-path: setup ## what GPUs run, without: vLLM, FSDP on two ranks, two nodes, kills (11 GB, fetched once; 15 minutes)
+	@status=0; scripts/setup_gpu_path.sh || status=$$?; \
+	if [ "$$status" = 3 ]; then echo "skipped: the environment of GPU machines cannot be installed here"; exit 0; fi; \
+	[ "$$status" = 0 ] && $(PRIVATE) .venv-gpu/bin/python -m pytest -s -m full tests/gpu_path
 
 bench: setup ## measure the parts of the demo on this machine
 	@$(PRIVATE) $(PY) -m cobalt bench evaluator

@@ -14,7 +14,7 @@ run_training() {
   [ -z "${TRAIN_FILE:-}" ] || arguments+=(--train_file "$TRAIN_FILE")
   [ -z "${VAL_FILE:-}" ] || arguments+=(--val_file "$VAL_FILE")
   [ -z "${PTB_FILE:-}" ] || arguments+=(--ptb_file "$PTB_FILE")
-  if [ "$profile" = gpu ]; then
+  if [ "$profile" != cpu ]; then
     arguments+=("trainer.n_gpus_per_node=${GPUS:-4}" "trainer.nnodes=${NODES:-1}")
   fi
   PYTHONPATH=$root${PYTHONPATH:+:$PYTHONPATH} exec "$python" -m cobalt train "${arguments[@]}" "$@"

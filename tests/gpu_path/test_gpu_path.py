@@ -1,0 +1,208 @@
+"""What GPU users run, where there are no GPUs: vLLM's server actors, FSDP over two ranks, one and two nodes.
+
+Runs in the environment of `make test-gpu-path`: the versions of requirements-gpu.lock, with vLLM's CPU build.
+One cluster, one training after another, in the order of this file.
+"""
+
+from __future__ import annotations
+
+import json
+import signal
+import time
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+
+import pytest
+import torch
+from nodes import DIALOGUES, SHARP, TWO_NODES, Nodes, Peak, kill_tree, nodes, steps
+from safetensors.torch import load_file
+from training_assets import TESTS, make_model, rows, write
+
+from cobalt.training import outcome
+
+
+def _vllm() -> str:
+    try:
+        return version("vllm")
+    except PackageNotFoundError:
+        return "none"
+
+
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.full,
+    pytest.mark.skipif(
+        not _vllm().endswith("+cpu"), reason=f"wants vLLM's CPU build, found: {_vllm()}; make test-gpu-path"
+    ),
+]
+DIFF = "training/rollout_probs_diff_max"
+FP32_BOUND = 1e-6  # seen: 2e-8
+BF16_BOUND = 5e-3  # seen: 1e-3
+WITHIN_S = 15  # a dead worker is noticed
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory) -> dict[str, Path]:
+    folder = tmp_path_factory.mktemp("data")
+    public = json.dumps({name: values[:2] for name, values in TESTS.items()})
+    made = {"model": make_model(folder / "model", head_dim=32, positions=320)}
+    for split, count in (("train", 40), ("test", 4)):
+        made[f"{'val' if split == 'test' else split}_file"] = write(
+            folder / f"{split}.parquet", [row | {"public_test_cases": public} for row in rows(split, count)]
+        )
+    return made
+
+
+@pytest.fixture(scope="module")
+def perturbed(tmp_path_factory) -> dict[str, Path]:
+    folder = tmp_path_factory.mktemp("ptb")
+    return {"ptb_file": write(folder / "ptb.parquet", rows("train", 20))}
+
+
+@pytest.fixture(scope="module")
+def cluster():
+    with nodes() as made:
+        made.add("head")
+        made.add("one", gpus=1)
+        made.add("two", gpus=1)
+        yield made
+
+
+@pytest.fixture(scope="module")
+def pair(cluster) -> Nodes:
+    """The cluster with a node of two GPUs, in addition."""
+    if "pair" not in cluster.nodes:
+        cluster.add("pair", gpus=2)
+    return cluster
+
+
+def disagreements(output: Path, bound: float) -> list[int]:
+    """Steps in which a token's probability differs by more than the bound, or is no number."""
+    files = [folder / outcome.METRICS for folder in outcome.launch_folders(output)]
+    found = [step for step in outcome.read_metrics(path for path in files if path.exists()) if step["step"]]
+    assert found and all(DIFF in step for step in found)
+    return [step["step"] for step in found if step[DIFF] is None or not 0 <= step[DIFF] < bound]
+
+
+def shards(checkpoint: Path) -> dict[str, torch.Tensor]:
+    """The two ranks' parts of every weight, joined."""
+    parts = [
+        torch.load(checkpoint / "actor" / f"model_world_size_2_rank_{rank}.pt", weights_only=False)
+        for rank in (0, 1)
+    ]
+    return {name: torch.cat([part[name].to_local() for part in parts]) for name in parts[0]}
+
+
+def nothing_left(cluster: Nodes, seconds: float = 40) -> None:
+    deadline = time.monotonic() + seconds
+    while any(cluster.left().values()):
+        assert time.monotonic() < deadline, cluster.left()
+        time.sleep(0.5)
+
+
+def test_two_nodes_live_through_kills(cluster, files, perturbed, tmp_path):
+    """`cobalt_ptb`, one rank on each of two nodes, judged by the Serve application on a third."""
+    cluster.add("judges", evaluator=1)
+    cluster.serve_evaluator()
+    output, total = tmp_path / "life", 10
+    given = ("cobalt_ptb", total, files | perturbed)
+    settings = (
+        *SHARP, *TWO_NODES, "trainer.save_freq=2", "trainer.test_freq=4", "trainer.val_before_train=true",
+        "cobalt.evaluator=serve",
+    )  # fmt: skip
+
+    first = cluster.train(output, *given, *settings)
+    first.until_checkpoint(2)
+    kill_tree(first.process.pid)  # launcher and driver; the actors are Ray's
+    nothing_left(cluster)
+
+    second = cluster.train(output, *given, *settings)
+    second.until_checkpoint(outcome.checkpoint_step(output / "checkpoints") + 2)
+    rank = second.processes("ray::WorkerDict")[0]
+    rank.send_signal(signal.SIGKILL)
+    killed = time.monotonic()
+    status, said = second.wait(60)
+    assert status == 1 and "the training failed" in said and time.monotonic() - killed < 60
+    nothing_left(cluster)
+
+    third = cluster.train(output, *given, *settings)
+    done = outcome.checkpoint_step(output / "checkpoints")
+    third.until_step(done + 1)
+    cluster.kill("judges")
+    time.sleep(3)
+    cluster.add("judges again", evaluator=1)
+    status, said = third.wait(240)
+    assert status == 0, said
+    nothing_left(cluster)
+
+    assert disagreements(output, FP32_BOUND) == []
+    result = json.loads((output / "result.json").read_text())
+    assert result["steps"] == total and result["masked"] == 0
+    metrics = [json.loads(line) for line in (output / "metrics.jsonl").read_text().splitlines()]
+    assert [step["step"] for step in metrics] == list(range(1, total + 1))
+    assert "val-core/code_taco_verified/acc/mean@1" in metrics[3]
+    trained = load_file(output / "model" / "model.safetensors")
+    whole = shards(outcome.latest(output / "checkpoints"))
+    assert all(trained[name].equal(whole[name]) for name in trained)
+    start = load_file(files["model"] / "model.safetensors")
+    assert max(float((trained[name] - start[name]).abs().max()) for name in start) > 1e-3
+
+
+def test_four_steps_of_the_bandit(pair, files, tmp_path):
+    """`cobalt` on two ranks of one node, judged in process: time and memory."""
+    with Peak(pair) as peak:
+        training = pair.train(tmp_path / "cobalt", "cobalt", 4, files, *SHARP, "cobalt.evaluator=local")
+        status, said = training.wait(400)
+    seconds = time.monotonic() - training.started
+    assert status == 0, said
+    assert disagreements(training.output, FP32_BOUND) == []
+    print(f"\nfour steps: {seconds:.0f} s, peak {peak.gib:.1f} GiB (nodes of the cluster included)")
+    assert peak.gib < 10
+    nothing_left(pair)
+
+
+def test_a_killed_engine_ends_the_dialogues(pair, files, tmp_path):
+    """`mt_grpo`, three turns, one engine over both ranks."""
+    training = pair.train(
+        tmp_path / "mt", "mt_grpo", 40, files, *SHARP, *DIALOGUES, "cobalt.evaluator=local",
+        "actor_rollout_ref.rollout.tensor_model_parallel_size=2", "trainer.save_freq=2",
+    )  # fmt: skip
+    training.until_checkpoint(2)
+    training.processes("VLLM::Worker")[0].send_signal(signal.SIGKILL)
+    killed = time.monotonic()
+    status, said = training.wait(60)
+    noticed = time.monotonic() - killed
+    print(f"\na killed vLLM worker: noticed after {noticed:.1f} s")
+    assert status == 1 and "EngineDeadError" in said and noticed < WITHIN_S, said
+    assert disagreements(training.output, FP32_BOUND) == []
+    assert outcome.checkpoint_step(training.output / "checkpoints") >= 2
+    nothing_left(pair)
+
+
+def test_half_precision(pair, files, tmp_path):
+    """`verpo` in the dtypes of the GPU profile, validated before and while it trains."""
+    training = pair.train(
+        tmp_path / "verpo", "verpo", 3, files, *DIALOGUES, "cobalt.evaluator=local",
+        "trainer.val_before_train=true", "trainer.test_freq=2",
+    )  # fmt: skip
+    status, said = training.wait(400)
+    assert status == 0, said
+    metrics = [json.loads(line) for line in (training.output / "metrics.jsonl").read_text().splitlines()]
+    print("\nbf16:", [step[DIFF] for step in metrics])
+    assert disagreements(training.output, BF16_BOUND) == [] and disagreements(training.output, FP32_BOUND)
+    assert all(step["reward/turns"] == 3 for step in metrics)
+    nothing_left(pair)
+
+
+def test_an_engine_that_does_not_hear_is_found(pair, files, tmp_path):
+    """`single_turn_grpo`: weights are not loaded from the third update on, and destroyed before the fifth."""
+    training = pair.train(
+        tmp_path / "deaf", "single_turn_grpo", 8, files, *SHARP, "cobalt.evaluator=local",
+        "actor_rollout_ref.rollout.engine_kwargs.vllm.worker_extension_cls=deaf_worker.DeafWorker",
+    )  # fmt: skip
+    status, said = training.wait(400)
+    assert disagreements(training.output, FP32_BOUND) == [3, 4, 5]
+    assert steps(training.output) == [1, 2, 3, 4, 5]
+    assert status == 1 and "rollout_probs_diff" in said and "Traceback" not in said, said
+    assert not (training.output / "model").exists()
+    nothing_left(pair)
