@@ -116,8 +116,10 @@ def _train(config: Any, private: bool) -> None:
     if private:
         main_ppo.run_ppo(config, task_runner_class=InProcessRunner)
         return
-    _refuse_busy_cluster()
     import ray
+
+    ray.shutdown()  # the check of the evaluator may have joined, without the variables that workers need
+    _refuse_busy_cluster()
     from omegaconf import open_dict
 
     from cobalt.training.runner import ClusterRunner

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import psutil
-from serve_session import end, free_port
+from serve_session import free_port
 
 from cobalt.training import outcome
 
@@ -47,14 +47,25 @@ class Nodes:
         self.env = kept | {
             "TMPDIR": str(folder), "RAY_ADDRESS": self.address, "RAY_AUTH_MODE": "disabled",
             "RAY_USAGE_STATS_ENABLED": "0", "RAY_worker_niceness": "0",
+            "RAY_raylet_start_wait_time_s": "120",
             "RAY_SERVE_PROXY_READY_CHECK_TIMEOUT_S": "60", "OMP_NUM_THREADS": "1",
             "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
             "PYTHONPATH": f"{ROOT}:{Path(__file__).parent}",
         }  # fmt: skip
         self.nodes: dict[str, subprocess.Popen[bytes]] = {}
 
-    def add(self, name: str, gpus: int = 0, evaluator: int = 0) -> None:
-        """Start a node, the first of them as the head, and wait until it is up."""
+    def add(self, **wanted: dict[str, int]) -> None:
+        """Start nodes with so many ``gpus`` and cores for the ``evaluator``, one after another."""
+        for name, has in wanted.items():
+            self._start(name, **has)
+            log = self.folder / f"{name}.log"
+            until(
+                lambda log=log: "Ray runtime started" in log.read_text(errors="replace"),
+                self.nodes[name],
+                log,
+            )
+
+    def _start(self, name: str, gpus: int = 0, evaluator: int = 0) -> None:
         where = ["--head", f"--port={self.port}", f"--temp-dir={self.folder}/r", "--include-dashboard=false"]
         if self.nodes:
             where = [f"--address={self.address}"]
@@ -67,7 +78,6 @@ class Nodes:
                  "--object-store-memory=300000000"],
                 env=env, stdout=sink, stderr=subprocess.STDOUT, start_new_session=True,
             )  # fmt: skip
-        until(lambda: "Ray runtime started" in log.read_text(errors="replace"), self.nodes[name])
 
     def kill(self, name: str) -> None:
         """kill -9 of a node: its own processes and every worker on it."""
@@ -80,7 +90,10 @@ class Nodes:
             "serve run --non-blocking --name evaluator --route-prefix /evaluator remote_reward_server:app "
             "replicas=1 cpus_per_replica=1 resource=evaluator",
         ):
-            subprocess.run(command.split(), cwd=ROOT, env=self.env, check=True, timeout=180)
+            done = subprocess.run(
+                command.split(), cwd=ROOT, env=self.env, capture_output=True, text=True, timeout=180
+            )
+            assert done.returncode == 0, done.stdout + done.stderr
 
     def train(
         self, output: Path, recipe: str, steps: int, files: dict[str, Path], *overrides: str
@@ -138,11 +151,12 @@ class Training:
 
     def until_checkpoint(self, step: int, seconds: float = 300) -> None:
         """Until a checkpoint of that step, or a later one, is complete."""
-        until(lambda: outcome.checkpoint_step(self.output / "checkpoints") >= step, self.process, seconds)
+        checkpoints = self.output / "checkpoints"
+        until(lambda: outcome.checkpoint_step(checkpoints) >= step, self.process, self.said, seconds)
 
     def until_step(self, step: int, seconds: float = 300) -> None:
         """Until that step's metrics are written."""
-        until(lambda: step in steps(self.output), self.process, seconds)
+        until(lambda: step in steps(self.output), self.process, self.said, seconds)
 
     def processes(self, name: str) -> list[psutil.Process]:
         """Processes of this training whose command line starts with a name."""
@@ -167,7 +181,8 @@ def nodes() -> Iterator[Nodes]:
     try:
         yield made
     finally:
-        end(list(made.nodes.values()))
+        for node in reversed(made.nodes.values()):
+            kill_tree(node.pid)
         for process in psutil.process_iter():
             if environment(process).get("TMPDIR") == str(folder):
                 with contextlib.suppress(psutil.Error):
@@ -207,11 +222,13 @@ def steps(output: Path) -> list[int]:
     ]
 
 
-def until(condition: Callable[[], bool], process: subprocess.Popen[bytes], seconds: float = 120) -> None:
+def until(
+    condition: Callable[[], bool], process: subprocess.Popen[bytes], said: Path, seconds: float = 120
+) -> None:
+    """Until a condition holds; what the process said is shown if it ends, or the time is over, before."""
     deadline = time.monotonic() + seconds
     while not condition():
-        assert process.poll() is None, f"ended with status {process.returncode}"
-        assert time.monotonic() < deadline, "nothing happened"
+        assert process.poll() is None and time.monotonic() < deadline, said.read_text(errors="replace")
         time.sleep(0.05)
 
 

@@ -62,9 +62,8 @@ def perturbed(tmp_path_factory) -> dict[str, Path]:
 @pytest.fixture(scope="module")
 def cluster():
     with nodes() as made:
-        made.add("head")
-        made.add("one", gpus=1)
-        made.add("two", gpus=1)
+        made.add(head={})
+        made.add(one={"gpus": 1}, two={"gpus": 1})
         yield made
 
 
@@ -72,7 +71,7 @@ def cluster():
 def pair(cluster) -> Nodes:
     """The cluster with a node of two GPUs, in addition."""
     if "pair" not in cluster.nodes:
-        cluster.add("pair", gpus=2)
+        cluster.add(pair={"gpus": 2})
     return cluster
 
 
@@ -102,7 +101,7 @@ def nothing_left(cluster: Nodes, seconds: float = 40) -> None:
 
 def test_two_nodes_live_through_kills(cluster, files, perturbed, tmp_path):
     """`cobalt_ptb`, one rank on each of two nodes, judged by the Serve application on a third."""
-    cluster.add("judges", evaluator=1)
+    cluster.add(judges={"evaluator": 1})
     cluster.serve_evaluator()
     output, total = tmp_path / "life", 10
     given = ("cobalt_ptb", total, files | perturbed)
@@ -130,7 +129,7 @@ def test_two_nodes_live_through_kills(cluster, files, perturbed, tmp_path):
     third.until_step(done + 1)
     cluster.kill("judges")
     time.sleep(3)
-    cluster.add("judges again", evaluator=1)
+    cluster.add(judges_again={"evaluator": 1})
     status, said = third.wait(240)
     assert status == 0, said
     nothing_left(cluster)
