@@ -237,6 +237,7 @@ def app(args: Settings) -> Application:
         ray_actor_options=actor,
         health_check_timeout_s=60,
         graceful_shutdown_timeout_s=5,
+        logging_config={"enable_access_log": False},  # a line for each verdict, in the log of every training
         **options,
     )
     token, salt = os.environ.get(TOKEN_VARIABLE), secrets.token_hex(8)

@@ -7,14 +7,16 @@ One cluster, one training after another, in the order of this file.
 from __future__ import annotations
 
 import json
+import os
 import signal
+import sys
 import time
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 import pytest
 import torch
-from nodes import DIALOGUES, SHARP, TWO_NODES, Nodes, Peak, kill_tree, nodes, steps
+from nodes import DIALOGUES, SHARP, TWO_NODES, Nodes, Peak, nodes, steps
 from safetensors.torch import load_file
 from training_assets import TESTS, make_model, rows, write
 
@@ -112,7 +114,8 @@ def test_two_nodes_live_through_kills(cluster, files, perturbed, tmp_path):
 
     first = cluster.train(output, *given, *settings)
     first.until_checkpoint(2)
-    kill_tree(first.process.pid)  # launcher and driver; the actors are Ray's
+    for process in (first.process, *first.processes(f"{sys.executable} -m cobalt.training.entry")):
+        os.kill(process.pid, signal.SIGKILL)  # launcher and driver; the actors are Ray's
     nothing_left(cluster)
 
     second = cluster.train(output, *given, *settings)
