@@ -149,12 +149,12 @@ class Training:
                 [*command, *SMALL, *overrides], env=nodes.env, cwd=ROOT, stdout=sink, stderr=subprocess.STDOUT
             )
 
-    def until_checkpoint(self, step: int, seconds: float = 300) -> None:
+    def until_checkpoint(self, step: int, seconds: float = 600) -> None:
         """Until a checkpoint of that step, or a later one, is complete."""
         checkpoints = self.output / "checkpoints"
         until(lambda: outcome.checkpoint_step(checkpoints) >= step, self.process, self.said, seconds)
 
-    def until_step(self, step: int, seconds: float = 300) -> None:
+    def until_step(self, step: int, seconds: float = 600) -> None:
         """Until that step's metrics are written."""
         until(lambda: step in steps(self.output), self.process, self.said, seconds)
 
