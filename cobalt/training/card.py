@@ -83,7 +83,7 @@ def _metrics(result: TrainResult) -> list[str]:
     if not result.metrics:
         return []
     first, last = result.metrics[0], result.metrics[-1]
-    names = [name for name in _SHOWN if name in first and name in last]
+    names = [name for name in _SHOWN if first.get(name) is not None and last.get(name) is not None]
     return [
         f"| training metric | step {first['step']} | step {last['step']} |",
         "|---|---|---|",

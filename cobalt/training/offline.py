@@ -26,6 +26,7 @@ from cobalt.errors import InfraError, InputError
 from cobalt.training import outcome
 from cobalt.training.process import end_with_parent
 from cobalt.training.stored import Group, check_groups
+from cobalt.training.watch import check_numbers, is_number
 
 _KEPT = 2  # checkpoints
 
@@ -111,14 +112,17 @@ class OfflineTrainer:
             ]
             means = {name: sum(each[name] for each in metrics) / len(metrics) for name in metrics[0]}
             asked = self._sum(float(stop.exists())) > 0  # all must save and leave together
-            if step == steps or asked or step % int(self.config.trainer.save_freq) == 0:
+            sound = is_number(means["offline/loss"])
+            if sound and (step == steps or asked or step % int(self.config.trainer.save_freq) == 0):
                 self._save(folder, step)
             if not self.rank:
                 means |= {"actor/lr": rate, "timing_s/step": time.monotonic() - started}
+                kept = {name: value if is_number(value) else None for name, value in means.items()}
                 with log.open("a") as file:
-                    file.write(json.dumps({"step": step, "data": means}) + "\n")
+                    file.write(json.dumps({"step": step, "data": kept}) + "\n")
                 shown = ", ".join(f"{name} {value:.4g}" for name, value in means.items())
                 print(f"step {step}/{steps}: {shown}", flush=True)
+            check_numbers(step, means)
             if asked:
                 break
 

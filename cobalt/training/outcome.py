@@ -181,4 +181,4 @@ def _link_or_copy(source: str, target: str) -> None:
 
 def masked_samples(metrics: list[dict[str, Any]]) -> int:
     """Samples without a verdict over all steps."""
-    return round(sum(step.get("reward/masked", 0.0) for step in metrics))
+    return round(sum(step.get("reward/masked") or 0.0 for step in metrics))

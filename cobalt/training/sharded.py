@@ -6,6 +6,7 @@ makes the largest tensor by far, exist for `CHUNK` tokens of completions at a ti
 
 from __future__ import annotations
 
+import math
 import os
 from pathlib import Path
 from typing import Any
@@ -128,13 +129,18 @@ class Sharded:
         )  # fmt: skip
 
     def step(self, lr: float, most: float) -> float:
-        """One step of the optimiser on the gradients there are, cut at the norm ``most``; returns it."""
-        norm = torch.nn.utils.clip_grad_norm_(self.trained, most)
+        """One step of the optimiser on the gradients there are, cut at the norm ``most``; returns it.
+
+        As in verl, gradients that are not finite are thrown away.
+        """
+        total = torch.nn.utils.clip_grad_norm_(self.trained, most)
+        norm = float(total.full_tensor() if hasattr(total, "full_tensor") else total)
         for group in self.optimizer.param_groups:
             group["lr"] = lr
-        self.optimizer.step()
+        if math.isfinite(norm):
+            self.optimizer.step()
         self.optimizer.zero_grad()
-        return float(norm.full_tensor() if hasattr(norm, "full_tensor") else norm)
+        return norm
 
     def save(self, folder: Path) -> None:
         """What is trained, and the optimiser's state, each process its share."""

@@ -17,12 +17,14 @@ from verl.trainer.ppo.v1.trainer_sync import PPOTrainerSync
 from verl.utils.debug.metrics import calculate_debug_metrics
 from verl.workers.utils.padding import response_from_nested
 
+from cobalt.errors import InfraError
 from cobalt.rewards.verpo import Constants
 from cobalt.training import advantages
 from cobalt.training.losses import loss_function
 from cobalt.training.outcome import STOP_REQUEST
 from cobalt.training.plugins import load_plugins
 from cobalt.training.private import check_trainer
+from cobalt.training.watch import check_numbers
 
 check_trainer(PPOTrainerSync)
 NAME = "cobalt"
@@ -57,15 +59,23 @@ class CobaltTrainer(PPOTrainerSync):
             self.actor_rollout_wg.set_loss_fn(loss)
         super().on_init_end()
 
-    def on_step_end(self) -> None:
-        super().on_step_end()
-        if not self._stop_request.exists() or self.global_steps >= self.total_training_steps:
-            return
-        save_freq = int(self.config.trainer.save_freq)
-        if save_freq <= 0 or self.global_steps % save_freq:
-            self._save_checkpoint()
-        print(f"cobalt: stopping after step {self.global_steps}, as asked", flush=True)
-        self.total_training_steps = self.global_steps
+    def step(self, metrics: dict[str, Any], timing_raw: dict[str, Any]) -> Any:
+        """One step, and the end of the run after it if that is asked for.
+
+        verl saves between this and ``on_step_end``, which wakes the rollout: there its memory is free.
+        Raises InfraError, before anything is saved, if a metric that must be a number is none.
+        """
+        batch = super().step(metrics, timing_raw)
+        try:
+            check_numbers(self.global_steps, metrics)
+        except InfraError:
+            self.logger.log(data=metrics, step=self.global_steps)
+            raise
+        if self._stop_request.exists() and self.global_steps < self.total_training_steps:
+            print(f"cobalt: stopping after step {self.global_steps}, as asked", flush=True)
+            self.config.trainer.save_freq = 1
+            self.total_training_steps = self.global_steps
+        return batch
 
     def _compute_old_log_prob(self, batch: Any, metrics: dict[str, Any]) -> Any:
         batch = super()._compute_old_log_prob(batch, metrics)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -20,6 +21,41 @@ BEST = "best"  # in the output folder: the model of the best validated checkpoin
 _NO_CODE, _FORMAT = "reward/no_code", "reward/format_broken"
 _ENTROPY, _LENGTH = "actor/entropy", "response_length/mean"
 _DIFF = "training/rollout_probs_diff_mean"
+_NORM = "actor/grad_norm"
+# What must be a number at every step that has it. Others may be null for a reason (a correlation of equal
+# values, the deviation of a single one).
+_NUMBERS = (
+    _DIFF,
+    "training/rollout_probs_diff_max",
+    "reward/",
+    "actor/pg_loss",
+    "actor/loss",
+    "actor/kl_loss",
+    "actor/ppo_kl",
+    "actor/entropy",
+    "offline/",
+    *(f"critic/{name}/" for name in ("score", "rewards", "advantages", "returns")),
+    "val-core/",
+)
+
+
+def check_numbers(step: int, data: Mapping[str, Any]) -> None:
+    """Raises InfraError if rollout, reward, loss or validation of a step gave NaN or infinity.
+
+    verl's file logger writes those as null, which is not the same as a metric that the step does not have.
+    """
+    compared = data.get("training/rollout_probs_diff_valid") != 0  # else there was no token to compare
+    for name, value in data.items():
+        if name.startswith(_NUMBERS) and not is_number(value) and (compared or "_probs_diff_" not in name):
+            raise InfraError(
+                f"{name} is not a number at step {step}: rollout, reward or loss gave NaN or infinity. "
+                "Checkpoints before it are kept, and the same command goes on from the last one"
+            )
+
+
+def is_number(value: Any) -> bool:
+    """Whether a metric is finite; verl's file logger writes NaN and infinity as null."""
+    return value is not None and math.isfinite(value)
 
 
 @dataclass
@@ -33,8 +69,18 @@ class Collapse:
     def __call__(self, step: int, data: Mapping[str, float]) -> None:
         """Look at the metrics of a step. A metric that a step does not have neither counts nor clears.
 
-        Raises InfraError once a bound was crossed in ``patience`` steps one after another that had it.
+        Raises InfraError once a bound was crossed in ``patience`` steps one after another that had it, and at
+        once for what must be a number and is none. A gradient that is not finite counts like a bound: verl
+        skips the update.
         """
+        check_numbers(step, data)
+        if _NORM in data:
+            self._count(_NORM, not is_number(data[_NORM]))
+            if self._crossed[_NORM] >= self._patience:
+                raise InfraError(
+                    f"the gradient was not finite in {self._crossed[_NORM]} step(s) up to step {step}, so that "
+                    "nothing was learnt; checkpoints before them are kept"
+                )
         for name, metric, above in (
             ("max_no_code", _NO_CODE, True),
             ("max_format_broken", _FORMAT, True),
@@ -47,8 +93,8 @@ class Collapse:
                 continue
             if name == "max_length_share":
                 value /= self.limit
-            bad = value != value or (value > bound if above else value < bound)
-            self._crossed[name] = self._crossed.get(name, 0) + 1 if bad else 0
+            bad = value > bound if above else value < bound
+            self._count(name, bad)
             # a rollout that disagrees with its trainer is a fault at once, not a trend
             if bad and self._crossed[name] >= (1 if name == "max_rollout_probs_diff" else self._patience):
                 raise InfraError(
@@ -58,19 +104,22 @@ class Collapse:
                     f"{self._crossed[name]} step(s); checkpoints before it are kept"
                 )
 
+    def _count(self, name: str, bad: bool) -> None:
+        self._crossed[name] = self._crossed.get(name, 0) + 1 if bad else 0
+
     @property
     def _patience(self) -> int:
         return int(self.bounds.get("patience") or 1)
 
 
 def validation_score(data: Mapping[str, float]) -> float | None:
-    """Validation Pass@1 of a step, the mean over data sources; None where it was not validated."""
+    """Validation Pass@1 of a step, the mean over data sources; None where it was not validated, or a source's
+    is not a number.
+    """
     values = [
-        value
-        for name, value in data.items()
-        if name.startswith("val-core/") and "/acc/mean@" in name and value is not None
+        value for name, value in data.items() if name.startswith("val-core/") and "/acc/mean@" in name
     ]
-    return sum(values) / len(values) if values else None
+    return sum(values) / len(values) if values and all(map(is_number, values)) else None
 
 
 @dataclass
@@ -113,19 +162,23 @@ class Watch:
             if record["step"] > 0:
                 self._report(record["step"], self.plan["plan"]["steps"], record["data"])
                 self.collapse(record["step"], record["data"])
+            else:
+                check_numbers(record["step"], record["data"])
         self._keep_best()
 
     def _report(self, step: int, steps: int, data: Mapping[str, float]) -> None:
         if self.first_step_s is None:
             self.first_step_s = time.monotonic() - self.started
+        if not is_number(data.get(_NORM, 0.0)):
+            self.say(f"  step {step}: the gradient was not finite, so its update was skipped")
         if self.progress is not None:
             self.progress.advance(
                 self.label,
                 step,
                 steps,
-                reward=round(data.get("reward/shaped", 0.0), 3),
-                pass_rate=round(data.get("reward/pass_rate", 0.0), 3),
-                masked=round(data.get("reward/masked", 0.0)),
+                reward=round(data.get("reward/shaped") or 0.0, 3),
+                pass_rate=round(data.get("reward/pass_rate") or 0.0, 3),
+                masked=round(data.get("reward/masked") or 0.0),
             )
 
     def _keep_best(self) -> None:
