@@ -135,9 +135,9 @@ class Runner:
             if other.error is not None:
                 raise other.error
         finally:
-            if thread.is_alive():
+            while thread.is_alive():  # what it stops may only be about to start
                 second.stop()
-                thread.join()
+                thread.join(0.5)
             if main in open_:
                 other.wall_from = self.meter.usage().wall_s  # its time is the pair's, recorded with `first`
             for attempt in open_:

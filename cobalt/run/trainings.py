@@ -46,6 +46,7 @@ def _training(job: Job, name: str, title: str, recipe: str) -> Stage:
     control = recipe != given.recipe
     own = [_own(job)] if is_own(recipe) else []
     basis = [job.path("parquet", "train.parquet")] if control and given.epochs else []
+    label = "control training" if control else "training"
     settings = replace(given, recipe=recipe, perturbed_share=given.perturbed_share if ptb else None)
 
     def owned(command: Sequence[str]) -> bool:
@@ -64,7 +65,8 @@ def _training(job: Job, name: str, title: str, recipe: str) -> Stage:
             evaluator=None if recipe in STORED else job.config.execution.evaluator,
             reward_profile=given.reward_profile, ptb_file=ptb, prompts=job.prompts_source,
             overrides=overrides(settings),
-            progress=job.view.progress(name) if job.view else None,
+            progress=job.view.progress(name) if job.view else None, label=label,
+            say=lambda line: print(f"  {label}: {line.strip()}", flush=True),
         )  # fmt: skip
         return Outcome(
             done.plan["contexts"], done.samples,

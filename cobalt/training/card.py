@@ -54,7 +54,9 @@ def card(config: Any, result: TrainResult) -> str:
 
 
 def _files(config: Any) -> list[tuple[str, str]]:
-    found = [("training data", config.data.train_files), ("perturbed contexts", config.cobalt.ptb.file)]
+    given = config.data.train_files
+    trained = [given] if isinstance(given, str) else given
+    found = [*(("training data", path) for path in trained), ("perturbed contexts", config.cobalt.ptb.file)]
     return [(what, path) for what, path in found if path is not None]
 
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
+from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -12,13 +15,19 @@ from cobalt.training.scoring import is_validation
 
 PUBLIC = "public_test_cases"
 COLUMNS = ("data_source", "prompt", "ability", "reward_model", "extra_info")
+# What verl (the last three only where a file has them), its agent loops and our rewards read of a row.
+_READ = ("data_source", "prompt", "reward_model", "extra_info", "agent_name", "__rollout_n__", "__do_sample__")
+_READ_OF_INFO = (
+    *("split", "index", "prev_best_pass_rate"),
+    *("need_tools_kwargs", "tools_kwargs", "interaction_kwargs"),
+)
 
 
 @dataclass(frozen=True)
 class DataCheck:
     """What a Parquet file holds: ``rows`` that fit, ``overlong`` rows left out, prompt lengths in tokens.
 
-    ``path``: the file to train from, another one than was given if rows had to be left out.
+    ``path``: the file to train from; ``sha256``: of what is learnt from in its rows, in order.
     """
 
     path: Path
@@ -26,6 +35,7 @@ class DataCheck:
     overlong: int
     mean_prompt: float
     longest_prompt: int
+    sha256: str
 
 
 def check_files(paths: Any, *, what: str, validation: bool, dialogues: bool = False) -> Any:
@@ -108,12 +118,12 @@ def _check_row(row: dict[str, Any], where: str, validation: bool) -> None:
 
 
 def fit_prompts(
-    table: Any, path: Path | None, tokenizer: Any, limit: int, filtered: Path, what: str
+    table: Any, where: str, tokenizer: Any, limit: int, target: Path, columns: Collection[str] = ()
 ) -> DataCheck:
     """Count the tokens of every prompt as the trainer will and leave out rows over ``limit``.
 
-    If there are any, or the table is that of no one file (``path`` None), the rows to train on are written to
-    ``filtered``. Raises InputError if none is left.
+    The rows to train on are written to ``target``, with what is read of them and ``columns`` (`needed`).
+    Raises InputError, which begins with ``where``, if none is left.
     """
     import pyarrow.parquet as parquet
 
@@ -125,14 +135,41 @@ def fit_prompts(
     lengths = [len(ids) for ids in tokenizer(texts, add_special_tokens=False)["input_ids"]]
     kept = [number for number, length in enumerate(lengths) if length <= limit]
     if not kept:
-        where = what if path is None else f"{what} {path}"
         raise InputError(
             f"{where}: every one of the {len(lengths)} prompts is longer than "
             f"data.max_prompt_length={limit} (shortest {min(lengths)} tokens)"
         )
-    if path is None or len(kept) < len(lengths):
-        filtered.parent.mkdir(parents=True, exist_ok=True)
-        parquet.write_table(table.take(kept), filtered)
-        path = filtered
+    left = needed(table, columns).take(kept)
+    target.parent.mkdir(parents=True, exist_ok=True)
+    parquet.write_table(left, target)
     fitting = [lengths[number] for number in kept]
-    return DataCheck(path, len(kept), len(lengths) - len(kept), sum(fitting) / len(fitting), max(fitting))
+    mean, overlong = sum(fitting) / len(fitting), len(lengths) - len(kept)
+    return DataCheck(target, len(kept), overlong, mean, max(fitting), _digest(left))
+
+
+def needed(table: Any, columns: Collection[str] = ()) -> Any:
+    """The columns that are read in a training, and of ``extra_info`` the fields that are.
+
+    verl sends every column of a row with every sample of it. ``columns``: further ones to keep;
+    ``extra_info`` among them keeps that whole.
+    """
+    import pyarrow
+    from pyarrow.compute import struct_field
+
+    table = table.select([name for name in table.column_names if name in (*_READ, *columns)])
+    if "extra_info" in columns:
+        return table
+    place, info = table.column_names.index("extra_info"), table.column("extra_info")
+    names = [field.name for field in info.type if field.name in _READ_OF_INFO]
+    parts = [pyarrow.StructArray.from_arrays([struct_field(p, n) for n in names], names) for p in info.chunks]
+    return table.set_column(place, "extra_info", pyarrow.chunked_array(parts))
+
+
+def _digest(table: Any) -> str:
+    digest = hashlib.sha256()
+    for row in table.to_pylist():
+        info = row["extra_info"]
+        shown = [row["prompt"], info.get("index"), info.get("prev_best_pass_rate")]
+        for text in (json.dumps(shown), row["reward_model"]["ground_truth"], row.get(PUBLIC) or ""):
+            digest.update(f"{len(text)}:{text}".encode())
+    return digest.hexdigest()

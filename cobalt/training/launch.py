@@ -24,7 +24,7 @@ from cobalt.training.outcome import METRICS, TrainResult
 from cobalt.training.plugins import is_own, module_folder
 from cobalt.training.process import environment, output_lock, private_folder, run_entry
 from cobalt.training.settings import ALIASES, choices
-from cobalt.training.watch import Watch
+from cobalt.training.watch import Watch, check_numbers
 
 if TYPE_CHECKING:
     from cobalt.progress import Progress
@@ -163,7 +163,7 @@ def _run(
     counters = folder / entry.COUNTERS
     if counters.exists():
         result = replace(result, evaluator=json.loads(counters.read_text()))
-    return _collect(OmegaConf.load(path), result, started)
+    return _collect(config, result, started)
 
 
 def _collect(config: Any, result: TrainResult, started: float) -> TrainResult:
@@ -183,6 +183,8 @@ def _collect(config: Any, result: TrainResult, started: float) -> TrainResult:
             + (f", without metrics of steps {missing[:10]}" if missing else "")
             + f"; the log ({result.log}) ends:\n{_tail(result.log)}"
         )
+    for last in metrics[-1:]:
+        check_numbers(last["step"], last)
     result = replace(
         result,
         steps=done,

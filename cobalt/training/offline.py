@@ -171,6 +171,8 @@ class OfflineTrainer:
     def _save(self, folder: Path, step: int) -> None:
         """A complete checkpoint first, then the record that names it."""
         target = folder / f"global_step_{step}"
+        if not self.rank:
+            outcome.write_made_by(target, self.config)
         self.model.save(target / "actor" / "state")
         self.model.export(target / "actor" / "huggingface")
         if not self.rank:

@@ -7,6 +7,7 @@ import os
 import shutil
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass, field
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ from cobalt.training.lora import merge_adapters
 METRICS = "metrics.jsonl"
 LATEST = "latest_checkpointed_iteration.txt"
 RECIPE = "recipe.txt"  # beside the checkpoints: who made them
+MADE_BY = "made_by.json"  # in a checkpoint's folder: what it takes to load it
 STOP_REQUEST = "stop-request"  # in the output folder: end after the step under way
 
 
@@ -127,6 +129,72 @@ def check_same_recipe(checkpoints: Path, recipe: str) -> None:
         return
     if found != recipe:
         raise InputError(f"{checkpoints} was made by recipe {found}, not {recipe}: choose another --output")
+
+
+def made_by(config: Any) -> dict[str, Any]:
+    """What a checkpoint of this training is made by and with."""
+    actor, trainer = config.actor_rollout_ref.actor, config.trainer
+    return {
+        **{name: version(name) for name in ("torch", "transformers", "verl")},
+        "strategy": "offline" if config.cobalt.method == "offline" else actor.strategy,
+        "devices": int(trainer.n_gpus_per_node) * int(trainer.nnodes),
+        "lora_rank": int(config.actor_rollout_ref.model.lora_rank),
+        "data_sha256": config.cobalt.data_sha256,
+    }
+
+
+def write_made_by(checkpoint: Path, config: Any) -> None:
+    """Record in a checkpoint's folder what made it."""
+    atomic_write(checkpoint / MADE_BY, json.dumps(made_by(config)) + "\n")
+
+
+def _made_by(checkpoint: Path) -> dict[str, Any]:
+    try:
+        found: dict[str, Any] = json.loads((checkpoint / MADE_BY).read_text())
+    except FileNotFoundError:  # older than the record
+        return {}
+    return found
+
+
+def check_loads(checkpoint: Path, config: Any) -> None:
+    """Raises InputError if a checkpoint cannot be loaded by this torch, on this many devices, this way.
+
+    verl reads the shards of as many processes as wrote them. Those of FSDP2 are pickled and open in no older
+    torch. Offline recipes use a format that does not depend on either.
+    """
+    there, here = _made_by(checkpoint), made_by(config)
+    names = {"lora_rank"} if here["strategy"] == "offline" else {"strategy", "devices", "lora_rank"}
+    differ = [
+        f"{name} {there[name]} (here {here[name]})"
+        for name in sorted(names & there.keys())
+        if there[name] != here[name]
+    ]
+    if here["strategy"] != "offline" and there and _release(there["torch"]) > _release(here["torch"]):
+        differ.append(f"torch {there['torch']} (here the older {here['torch']})")
+    if differ:
+        weights = checkpoint / "actor" / "huggingface"
+        adapters = (checkpoint / "actor" / "lora_train_meta.json").exists()
+        raise InputError(
+            f"{checkpoint} cannot be loaded: it was written with {', '.join(differ)}. Go on as it was "
+            "written, or start from its weights with another --output"
+            + ("" if adapters else f": --model {weights}")
+        )
+
+
+def _release(text: str) -> tuple[int, ...]:
+    return tuple(int(part) for part in text.split(".")[:2])
+
+
+def check_same_data(checkpoint: Path, sha256: str, *, own: bool) -> list[str]:
+    """A note if a checkpoint was trained on other rows. Raises InputError if it is this output's ``own``."""
+    if _made_by(checkpoint).get("data_sha256") in (None, sha256):
+        return []
+    if own:
+        raise InputError(
+            f"{checkpoint} was trained on other rows than those given now: choose another --output (with "
+            f"--resume {checkpoint} to go on from it there)"
+        )
+    return [f"the rows are not those that {checkpoint.name} was trained on"]
 
 
 def latest(checkpoints: Path) -> Path:

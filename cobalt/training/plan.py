@@ -82,7 +82,7 @@ def make_plan(
     per_epoch = train.rows // batch
     if per_epoch == 0:
         raise InputError(
-            f"{train.path}: {train.rows} rows that fit are less than one batch "
+            f"training data: {train.rows} rows that fit are less than one batch "
             f"(data.train_batch_size={batch})"
         )
     total = steps if steps is not None else per_epoch * int(config.trainer.total_epochs)

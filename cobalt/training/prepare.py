@@ -8,10 +8,12 @@ import os
 from pathlib import Path
 from typing import Any
 
+from cobalt import cluster
 from cobalt.errors import InputError
+from cobalt.files import settings_hash
 from cobalt.rewards.verpo import Constants
 from cobalt.training import outcome
-from cobalt.training.data import DataCheck, check_file, check_files, fit_prompts
+from cobalt.training.data import PUBLIC, DataCheck, check_file, check_files, fit_prompts
 from cobalt.training.dialogue import DialogueSettings
 from cobalt.training.memory import fit, memory
 from cobalt.training.mix import write_mix
@@ -34,7 +36,7 @@ def prepare(config: Any) -> tuple[Plan, list[str]]:
 
     data, settings = config.data, config.cobalt
     tokenizer = load_tokenizer(config.actor_rollout_ref.model.path)
-    done = resumed_step(config)
+    done, checkpoint = resumed(config)
     notes: list[str] = []
     if settings.method == "offline":
         checks, longest = _stored(config, tokenizer)
@@ -52,11 +54,14 @@ def prepare(config: Any) -> tuple[Plan, list[str]]:
     for part in (config.actor_rollout_ref.rollout, config.actor_rollout_ref.ref):
         # batches come in whole mini-batches, also where samples were masked, and verl wants equal passes
         part.log_prob_micro_batch_size_per_gpu = _divisor(mini, int(part.log_prob_micro_batch_size_per_gpu))
+    if done:
+        notes += outcome.check_same_data(checkpoint, checks["train_files"].sha256, own=own(config))
     steps = config.trainer.total_training_steps
     plan = make_plan(config, checks["train_files"], checks.get("val_files"), steps, done)
     with open_dict(config):
         for key, check in checks.items():
             data[key] = str(check.path)
+        settings.data_sha256 = checks["train_files"].sha256
         config.trainer.total_training_steps = plan.steps
         # verl counts epochs too, and would stop at their end
         config.trainer.total_epochs = max(int(config.trainer.total_epochs), plan.steps)
@@ -106,8 +111,10 @@ def _rows(config: Any, tokenizer: Any, notes: list[str]) -> dict[str, DataCheck]
             path = folder / "mixed.parquet"
             notes.append(write_mix(config, table, perturbed, path))
             table = check_file(path, what=what, validation=False)
-        filtered = folder / f"{key.split('_')[0]}.parquet"
-        checks[key] = fit_prompts(table, path, tokenizer, int(data.max_prompt_length), filtered, what)
+        target = folder / f"{key.split('_')[0]}.parquet"
+        where = what if path is None else f"{what} {path}"
+        columns = [*config.cobalt.columns, *([PUBLIC] if dialogues else [])]
+        checks[key] = fit_prompts(table, where, tokenizer, int(data.max_prompt_length), target, columns)
     return checks
 
 
@@ -130,18 +137,26 @@ def _stored(config: Any, tokenizer: Any) -> tuple[dict[str, DataCheck], int]:
         raise InputError(f"stored groups {path}: every prompt is over data.max_prompt_length={limits[0]}")
     n = max(len(group.texts) for group in groups)
     config.actor_rollout_ref.rollout.n = n
-    check = DataCheck(path, len(lengths), len(rows) - len(lengths), sum(lengths) / len(lengths), max(lengths))
+    digest = settings_hash([[group.prompt, group.texts, group.weights] for group in groups])
+    mean, overlong = sum(lengths) / len(lengths), len(rows) - len(lengths)
+    check = DataCheck(path, len(lengths), overlong, mean, max(lengths), digest)
     longest = max(len(prompt) + len(answer) for row in fitting for prompt, answer, _ in row)
     return {"train_files": check}, longest
 
 
-def resumed_step(config: Any) -> int:
-    """Steps in the checkpoint to go on from, 0 for none.
+def own(config: Any) -> bool:
+    """Whether a run goes on from its own checkpoint, if from any, and not from one that was named."""
+    return bool(config.trainer.resume_mode != "resume_path")
 
-    Raises InputError for a checkpoint of another model or recipe, or one that is damaged.
+
+def resumed(config: Any) -> tuple[int, Path]:
+    """Steps in the checkpoint to go on from, 0 for none, and its folder.
+
+    Raises InputError for a checkpoint of another model or recipe, one that is damaged, or one that cannot be
+    loaded here.
     """
     trainer = config.trainer
-    if trainer.resume_mode == "resume_path":
+    if not own(config):
         checkpoint = Path(trainer.resume_from_path)
         done = outcome.step_of(checkpoint) or 0
     else:
@@ -150,14 +165,28 @@ def resumed_step(config: Any) -> int:
     if done:
         outcome.check_same_model(checkpoint, Path(config.actor_rollout_ref.model.path))
         outcome.check_same_recipe(Path(trainer.default_local_dir), config.cobalt.recipe)
-    return done
+        outcome.check_loads(checkpoint, config)
+    return done, checkpoint
 
 
-def missing_devices(config: Any) -> str | None:
-    """What is wrong if there are fewer GPUs here than the configuration asks for, else None."""
+def missing_devices(config: Any, address: str | None) -> str | None:
+    """What is wrong if there are fewer GPUs than the configuration asks for, else None.
+
+    They are those of the Ray cluster at ``address``, or of this machine.
+    """
     wanted = int(config.trainer.n_gpus_per_node), int(config.trainer.nnodes)
-    cluster = "RAY_ADDRESS" in os.environ and config.cobalt.method != "offline"  # which starts no Ray
-    if "cpu" in (config.trainer.device, os.environ.get("VERL_PLATFORM")) or cluster:
+    if config.trainer.device == "cpu":
+        return None
+    if address is not None:
+        there = cluster.amounts("GPU")
+        if sum(amount >= wanted[0] for amount in there) >= wanted[1]:
+            return None
+        return (
+            f"trainer.n_gpus_per_node={wanted[0]}, trainer.nnodes={wanted[1]}, but the nodes of the Ray "
+            f"cluster at {address} have {', '.join(f'{each:g}' for each in there) or 'no'} GPUs: ask for fewer "
+            "(GPUS=..., NODES=...), add nodes (scripts/cluster), or use --profile cpu"
+        )
+    if os.environ.get("VERL_PLATFORM") == "cpu":
         return None
     import torch
 
@@ -166,7 +195,7 @@ def missing_devices(config: Any) -> str | None:
         return None
     return (
         f"trainer.n_gpus_per_node={wanted[0]}, trainer.nnodes={wanted[1]}, but this machine has {found} "
-        "GPUs and RAY_ADDRESS names no cluster: ask for fewer (GPUS=..., NODES=1), start a cluster "
+        "GPUs, and there is no Ray cluster to join: ask for fewer (GPUS=..., NODES=1), start a cluster "
         "(scripts/cluster), or use --profile cpu"
     )
 

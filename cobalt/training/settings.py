@@ -107,6 +107,15 @@ def _refuse_ignored(config: Any) -> None:
     for name in ("lora_rank", "lora_alpha"):
         if name in config.cobalt.offline:
             raise InputError(f"cobalt.offline.{name} is not read: set actor_rollout_ref.model.{name}")
+    for name, value in (
+        ("algorithm.filter_groups.enable", config.algorithm.filter_groups.enable),
+        ("trainer.v1.sampler.sync_refill_failed_groups", config.trainer.v1.sampler.sync_refill_failed_groups),
+    ):
+        if value:
+            raise InputError(
+                f"{name}=true is not read: only verl's own replay buffer filters and refills groups, and "
+                "Cobalt's takes its place (a group of equal rewards has advantage 0; a failed one stops the run)"
+            )
     for section in IGNORED_SECTIONS:
         names = set_keys(OmegaConf.to_container(config[section], resolve=True), section)
         if names:

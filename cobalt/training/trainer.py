@@ -19,9 +19,8 @@ from verl.workers.utils.padding import response_from_nested
 
 from cobalt.errors import InfraError
 from cobalt.rewards.verpo import Constants
-from cobalt.training import advantages
+from cobalt.training import advantages, outcome
 from cobalt.training.losses import loss_function
-from cobalt.training.outcome import STOP_REQUEST
 from cobalt.training.plugins import load_plugins
 from cobalt.training.private import check_trainer
 from cobalt.training.watch import check_numbers
@@ -49,7 +48,7 @@ class CobaltTrainer(PPOTrainerSync):
             config.trainer.v1.trainer_mode = "sync"  # what verl's own code asks for from here on
         load_plugins(config)  # on GPUs this is another process than the one that checked
         super().__init__(config)
-        self._stop_request = Path(config.trainer.default_local_dir).parent / STOP_REQUEST
+        self._stop_request = Path(config.trainer.default_local_dir).parent / outcome.STOP_REQUEST
 
     total_training_steps: int
 
@@ -76,6 +75,11 @@ class CobaltTrainer(PPOTrainerSync):
             self.config.trainer.save_freq = 1
             self.total_training_steps = self.global_steps
         return batch
+
+    def _save_checkpoint(self) -> None:
+        folder = Path(self.config.trainer.default_local_dir) / f"global_step_{self.global_steps}"
+        outcome.write_made_by(folder, self.config)
+        super()._save_checkpoint()
 
     def _compute_old_log_prob(self, batch: Any, metrics: dict[str, Any]) -> Any:
         batch = super()._compute_old_log_prob(batch, metrics)
