@@ -4,6 +4,8 @@ import logging
 import os
 import socket
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -77,6 +79,34 @@ def amounts(resource: str) -> list[float]:
         if joined:
             ray.shutdown()
     return [amount for amount in found if amount]
+
+
+def to_join() -> str | None:
+    """Address of the cluster that a training joins: RAY_ADDRESS, or the one begun here by `ray start`.
+
+    None: it starts one of its own, as where RAY_ADDRESS is Ray's word `local`. Raises InputError if what
+    RAY_ADDRESS names does not answer.
+    """
+    return None if os.environ.get("RAY_ADDRESS") == "local" else _address()
+
+
+@contextmanager
+def joined(address: str) -> Iterator[None]:
+    """Connected to a cluster while open. Raises InputError if that fails."""
+    import ray
+
+    if not _join(address):
+        raise _no_cluster(address, "see above")
+    try:
+        yield
+    finally:
+        ray.shutdown()
+
+
+def leave() -> None:
+    """Close the connection of this process to a cluster, if it has one."""
+    if "ray" in sys.modules:
+        sys.modules["ray"].shutdown()
 
 
 def _join(address: str) -> bool:

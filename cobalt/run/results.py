@@ -137,4 +137,8 @@ def slot_names(job: Job) -> tuple[str, ...]:
 def curve(metrics: Path) -> list[dict[str, float]]:
     """Share of right programs by training step; none for a training that samples nothing."""
     found = [row for _, row in read_jsonl(metrics)]
-    return [{"step": row["step"], "solved": row["reward/acc"]} for row in found if row.get("reward/acc") is not None]
+    return [
+        {"step": row["step"], "solved": row["reward/acc"]}
+        for row in found
+        if row.get("reward/acc") is not None
+    ]

@@ -16,7 +16,15 @@ from cobalt.training.scoring import is_validation
 PUBLIC = "public_test_cases"
 COLUMNS = ("data_source", "prompt", "ability", "reward_model", "extra_info")
 # What verl (the last three only where a file has them), its agent loops and our rewards read of a row.
-_READ = ("data_source", "prompt", "reward_model", "extra_info", "agent_name", "__rollout_n__", "__do_sample__")
+_READ = (
+    "data_source",
+    "prompt",
+    "reward_model",
+    "extra_info",
+    "agent_name",
+    "__rollout_n__",
+    "__do_sample__",
+)
 _READ_OF_INFO = (
     *("split", "index", "prev_best_pass_rate"),
     *("need_tools_kwargs", "tools_kwargs", "interaction_kwargs"),

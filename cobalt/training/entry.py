@@ -19,12 +19,13 @@ import traceback
 from pathlib import Path
 from typing import Any
 
+from cobalt import cluster
 from cobalt.errors import CobaltError, InputError
 from cobalt.files import atomic_write
 from cobalt.training import leftovers, outcome
 from cobalt.training.prepare import check_parts, missing_devices, prepare
-from cobalt.training.private import plain_task_runner
-from cobalt.training.process import end_with_parent
+from cobalt.training.private import RUNNER, plain_task_runner, training_job
+from cobalt.training.process import WRITER_WAIT_S, end_with_parent, writer_lock
 
 NOT_HERE = "not on this machine:"  # opens the note of a dry run that could not go on
 FAILURE, COUNTERS, PLAN = "failure.json", "evaluator.json", "plan.json"
@@ -48,8 +49,11 @@ def main(argv: list[str]) -> int:
     end_with_parent()
     try:
         run(path, check_only)
-    except BaseException as error:
+    except BaseException as raised:
         traceback.print_exc()
+        error = raised
+        while isinstance(cause := getattr(error, "cause", None), BaseException):
+            error = cause  # what an actor raised: Ray adds its text to that of the traceback
         kind = "input" if isinstance(error, InputError) else "fault"
         text = str(error) if isinstance(error, CobaltError) else f"{type(error).__name__}: {error}"
         _tell(FAILURE, {"kind": kind, "message": text})
@@ -62,9 +66,17 @@ def run(path: Path, check_only: bool) -> None:
     from omegaconf import OmegaConf
 
     config = OmegaConf.load(path)
-    lacking = missing_devices(config)
+    private = config.trainer.device == "cpu"
+    address = None if private or config.cobalt.method == "offline" else cluster.to_join()
+    lacking = missing_devices(config, address)
     if lacking and not check_only:
         raise InputError(lacking)
+    if not check_only:
+        output = Path(config.trainer.default_local_dir).parent
+        if address is not None:
+            _refuse_busy_cluster(address, output)
+        with writer_lock(output):  # then its last checkpoint is there
+            pass
     if config.cobalt.method == "offline":
         plan, notes = prepare(config)
         _planned(config, path, plan, [*notes, *([f"{NOT_HERE} {lacking}"] if lacking else [])])
@@ -74,7 +86,6 @@ def run(path: Path, check_only: bool) -> None:
             train_offline(config, path)
             _say("ended")
         return
-    private = config.trainer.device == "cpu"
     gc.disable()  # a fifth of the import time goes into collecting garbage that is none
     imports = threading.Thread(target=_import_verl, name="import-verl")
     imports.start()
@@ -88,11 +99,14 @@ def run(path: Path, check_only: bool) -> None:
         gc.enable()
     check_parts(config)
     _say("checked")
+    if not private:
+        where = "starts one of its own here" if address is None else f"joins the one at {address}"
+        notes.append(f"Ray cluster: {where}")
     _planned(config, path, plan, [*notes, *([f"{NOT_HERE} {lacking}"] if lacking else [])])
     if check_only or plan.first_step > plan.steps:
         return
     try:
-        _train(config, private)
+        _train(config, private, address)
     finally:
         from cobalt.training.scoring import close_evaluators
 
@@ -107,7 +121,7 @@ def _planned(config: Any, path: Path, plan: Any, notes: list[str]) -> None:
     _tell(PLAN, {"plan": plan.as_dict(), "lines": plan.lines(), "notes": notes})
 
 
-def _train(config: Any, private: bool) -> None:
+def _train(config: Any, private: bool, address: str | None) -> None:
     from verl.trainer import main_ppo
 
     checkpoints = Path(config.trainer.default_local_dir)
@@ -129,7 +143,13 @@ def _train(config: Any, private: bool) -> None:
         found = {name: os.environ[name] for name in names if name in os.environ}
         hook = f"{leftovers.__name__}.{leftovers.on_node.__name__}"
         config.ray_kwargs.ray_init.runtime_env = {"env_vars": found, "worker_process_setup_hook": hook}
-    main_ppo.run_ppo(config, task_runner_class=ray.remote(ClusterRunner))
+        config.ray_kwargs.ray_init.address = address or "local"
+    try:  # the name is given to one of two that start at once
+        main_ppo.run_ppo(config, task_runner_class=ray.remote(name=RUNNER, namespace="cobalt")(ClusterRunner))
+    except ValueError as error:
+        if RUNNER not in str(error):
+            raise
+        raise InputError(_busy(address, training_job())) from None
 
 
 class InProcessRunner:
@@ -186,22 +206,28 @@ def _import_verl() -> None:
     _say("verl is imported")
 
 
-def _refuse_busy_cluster() -> None:
-    """Two trainings in one Ray cluster share one transfer queue and corrupt each other."""
-    if "RAY_ADDRESS" not in os.environ:
-        return
-    import ray
+def _refuse_busy_cluster(address: str, output: Path) -> None:
+    """Two trainings in one Ray cluster share one transfer queue and corrupt each other.
 
-    ray.init(namespace="cobalt", log_to_driver=False)
-    try:
-        ray.get_actor("TransferQueueController", namespace="transfer_queue")
-    except ValueError:
-        return
-    finally:
-        ray.shutdown()
-    raise InputError(
-        f"another training is running in the Ray cluster {os.environ['RAY_ADDRESS']}: wait for its end, or "
-        "unset RAY_ADDRESS to start a cluster of your own"
+    One that is ending is waited for: its driver is gone, or it is of this output, whose launcher is.
+    """
+    deadline, said = time.monotonic() + WRITER_WAIT_S, False
+    with cluster.joined(address):
+        while job := training_job():
+            ending = job["IsDead"] or f"{output}{os.sep}" in job["Entrypoint"]
+            if not ending or time.monotonic() > deadline:
+                raise InputError(_busy(address, job))
+            if not said:
+                print(f"cobalt: waiting for the end of {job['Entrypoint']}", flush=True)
+                said = True
+            time.sleep(0.5)
+
+
+def _busy(address: str | None, job: dict[str, Any] | None) -> str:
+    what = f" ({job['Entrypoint']}; process {job['DriverPid']} on {job['DriverIPAddress']})" if job else ""
+    return (
+        f"another training is running in the Ray cluster {address}{what}: wait for its end, or set "
+        "RAY_ADDRESS=local to start a cluster of your own"
     )
 
 

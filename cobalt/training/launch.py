@@ -170,8 +170,8 @@ def _collect(config: Any, result: TrainResult, started: float) -> TrainResult:
     """Check that every step was made, export the model, write ``metrics.jsonl`` and ``result.json``."""
     checkpoints, steps = Path(config.trainer.default_local_dir), int(result.plan["steps"])
     files = [folder / METRICS for folder in outcome.launch_folders(result.output)]
-    metrics = outcome.read_metrics(path for path in files if path.exists())
-    metrics = [step for step in metrics if step["step"] > 0]
+    known = outcome.read_metrics(path for path in files if path.exists())
+    metrics = [step for step in known if step["step"] > 0]
     done = outcome.checkpoint_step(checkpoints)
     stopped = done < steps and (result.output / outcome.STOP_REQUEST).exists()
     begin = 1 if config.trainer.resume_mode != "resume_path" else int(result.plan["first_step"])

@@ -183,8 +183,8 @@ def missing_devices(config: Any, address: str | None) -> str | None:
             return None
         return (
             f"trainer.n_gpus_per_node={wanted[0]}, trainer.nnodes={wanted[1]}, but the nodes of the Ray "
-            f"cluster at {address} have {', '.join(f'{each:g}' for each in there) or 'no'} GPUs: ask for fewer "
-            "(GPUS=..., NODES=...), add nodes (scripts/cluster), or use --profile cpu"
+            f"cluster at {address} have {', '.join(f'{each:g}' for each in there) or 'no'} GPUs: ask "
+            "for fewer (GPUS=..., NODES=...), add nodes (scripts/cluster), or use --profile cpu"
         )
     if os.environ.get("VERL_PLATFORM") == "cpu":
         return None
@@ -203,10 +203,13 @@ def missing_devices(config: Any, address: str | None) -> str | None:
 def _canary(settings: Any) -> str:
     from cobalt.evaluator import connect
 
-    with connect(settings.evaluator, workers=1) as evaluator:
-        scorer = Scorer(evaluator, profile=reward_profile(settings.reward_profile), count_tokens=len)
-        asyncio.run(scorer.ready())
-        return f"evaluator answers (isolation: {evaluator.isolation})"
+    try:
+        with connect(settings.evaluator, workers=1) as evaluator:
+            scorer = Scorer(evaluator, profile=reward_profile(settings.reward_profile), count_tokens=len)
+            asyncio.run(scorer.ready())
+            return f"evaluator answers (isolation: {evaluator.isolation})"
+    finally:
+        cluster.leave()  # verl would not connect again, with the settings that its workers need
 
 
 def check_parts(config: Any) -> None:

@@ -20,6 +20,7 @@ from typing import Any
 from cobalt.errors import InputError
 
 TESTED_VERL = "0.9.1"
+RUNNER = "cobalt-training"  # name of the runner in a cluster, in namespace "cobalt"
 
 
 def check_version() -> None:
@@ -116,6 +117,26 @@ def plain_task_runner() -> type[Any]:
     _expect(runner is not None and callable(getattr(runner, "run", None)), "TaskRunnerV1.__ray_metadata__")
     assert runner is not None
     return runner
+
+
+def training_job() -> dict[str, Any] | None:
+    """The training in the connected Ray cluster, by the actors that it must have: what Ray knows of its job.
+
+    ``Entrypoint``, ``DriverPid``, ``DriverIPAddress``, ``IsDead``; None where no training runs.
+    """
+    import ray
+    from ray._private import state
+
+    for name, namespace in ((RUNNER, "cobalt"), ("TransferQueueController", "transfer_queue")):
+        try:
+            actor = ray.get_actor(name, namespace=namespace)
+        except ValueError:
+            continue
+        expect_signature(state, "jobs", [], "Ray 2.60")
+        job_id = actor._actor_id.job_id.hex()
+        found: dict[str, Any] = next(job for job in state.jobs() if job["JobID"] == job_id)
+        return found
+    return None
 
 
 def check_trainer(trainer: Any) -> None:

@@ -11,6 +11,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import IO, Any
@@ -21,23 +22,37 @@ from cobalt.training import leftovers
 
 _PREFIX, _OWNER = "cobalt-", "launcher"
 _GRACE_S = 10.0
+WRITER_WAIT_S = 60.0
 _PR_SET_PDEATHSIG = 1
 
 
 @contextlib.contextmanager
-def output_lock(output: Path) -> Iterator[None]:
-    """Hold the output folder. Raises InputError if another training holds it."""
+def output_lock(output: Path, name: str = ".lock", wait_s: float = 0.0) -> Iterator[None]:
+    """Hold the output folder. Raises InputError if another training holds it ``wait_s`` seconds later too."""
     try:
         output.mkdir(parents=True, exist_ok=True)
-        handle = open(output / ".lock", "w")  # noqa: SIM115 (held while the context is open)
+        handle = open(output / name, "w")  # noqa: SIM115 (held while the context is open)
     except OSError as error:
         raise InputError(f"--output {output}: cannot be written ({error.strerror})") from None
+    deadline, said = time.monotonic() + wait_s, False
     with handle:
-        try:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise InputError(f"--output {output}: another training is writing there") from None
+        while True:
+            try:
+                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                break
+            except BlockingIOError:
+                if time.monotonic() >= deadline:
+                    raise InputError(f"--output {output}: another training is writing there") from None
+            if not said:
+                print(f"cobalt: waiting for the training that still writes to {output}", flush=True)
+                said = True
+            time.sleep(0.2)
         yield
+
+
+def writer_lock(output: Path) -> contextlib.AbstractContextManager[None]:
+    """Held by the process that trains in a cluster, which Ray ends seconds after its launcher was killed."""
+    return output_lock(output, ".writer", WRITER_WAIT_S)
 
 
 @contextlib.contextmanager

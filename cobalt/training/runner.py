@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import importlib
+from pathlib import Path
 from typing import Any
 
 from cobalt.training.private import plain_task_runner
+from cobalt.training.process import writer_lock
 
 _Runner: Any = plain_task_runner()
 
 
 class ClusterRunner(_Runner):
-    """Registers trainer and estimators in the actor's process before verl looks for them."""
+    """Registers trainer and estimators in the actor's process before verl looks for them, and holds the
+    output folder as long as this process lives: it may outlive its launcher, which does so too.
+    """
 
     def run(self, config: Any) -> None:
         """Train. ``config``: the composed and checked configuration."""
         importlib.import_module("cobalt.training.trainer")
-        super().run(config)
+        with writer_lock(Path(config.trainer.default_local_dir).parent):
+            super().run(config)

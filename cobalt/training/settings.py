@@ -114,7 +114,8 @@ def _refuse_ignored(config: Any) -> None:
         if value:
             raise InputError(
                 f"{name}=true is not read: only verl's own replay buffer filters and refills groups, and "
-                "Cobalt's takes its place (a group of equal rewards has advantage 0; a failed one stops the run)"
+                "Cobalt's stands in its place (groups of equal rewards have advantage 0, a failed one stops "
+                "the run)"
             )
     for section in IGNORED_SECTIONS:
         names = set_keys(OmegaConf.to_container(config[section], resolve=True), section)

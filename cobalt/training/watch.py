@@ -78,8 +78,8 @@ class Collapse:
             self._count(_NORM, not is_number(data[_NORM]))
             if self._crossed[_NORM] >= self._patience:
                 raise InfraError(
-                    f"the gradient was not finite in {self._crossed[_NORM]} step(s) up to step {step}, so that "
-                    "nothing was learnt; checkpoints before them are kept"
+                    f"the gradient was not finite in {self._crossed[_NORM]} step(s) up to step {step}, which "
+                    "taught nothing; checkpoints before them are kept"
                 )
         for name, metric, above in (
             ("max_no_code", _NO_CODE, True),
@@ -116,9 +116,7 @@ def validation_score(data: Mapping[str, float]) -> float | None:
     """Validation Pass@1 of a step, the mean over data sources; None where it was not validated, or a source's
     is not a number.
     """
-    values = [
-        value for name, value in data.items() if name.startswith("val-core/") and "/acc/mean@" in name
-    ]
+    values = [value for name, value in data.items() if name.startswith("val-core/") and "/acc/mean@" in name]
     return sum(values) / len(values) if values and all(map(is_number, values)) else None
 
 

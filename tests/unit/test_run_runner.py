@@ -2,6 +2,7 @@
 
 import json
 import threading
+import time
 from pathlib import Path
 
 import pytest
@@ -169,6 +170,27 @@ def test_a_fault_in_either_stops_both(tmp_path, culprit):
         with pytest.raises(RuntimeError, match=f"{culprit} is broken"):
             runner.run(View(lines(stages)))
         assert [record["name"] for record in runner.records()] == ([] if culprit == "a" else ["a"])
+
+
+def test_an_interrupt_before_the_other_has_begun_stops_it_when_it_does(tmp_path):
+    begun, stops = threading.Event(), []
+
+    def first():
+        raise KeyboardInterrupt
+
+    def second():
+        time.sleep(0.3)  # composing, before there is a process that could be stopped
+        begun.set()
+        while not stops or stops[-1] is False:
+            time.sleep(0.01)
+        raise RuntimeError("was stopped")
+
+    stages = beside(
+        tmp_path, first, second, stop=lambda: stops.append(begun.is_set()), under_way=lambda: True
+    )
+    with Meter() as meter, pytest.raises(KeyboardInterrupt):
+        Runner(tmp_path, stages, meter, dict).run(View(lines(stages)))
+    assert stops[0] is False and stops[-1] is True
 
 
 def identity(**changes):

@@ -88,14 +88,52 @@ def test_overlong_rows_are_left_out_and_counted(tmp_path):
     long = row(prompt=[{"role": "user", "content": "a b c d e f"}])
     path = write(tmp_path / "train.parquet", [row(), long, row()])
     table = check_file(path, what="training data", validation=False)
-    same = fit_prompts(table, path, Words(), 6, tmp_path / "out" / "kept.parquet", "training data")
-    assert same == DataCheck(path, 3, 0, 4.0, 6) and not (tmp_path / "out").exists()
-    fitted = fit_prompts(table, path, Words(), 5, tmp_path / "out" / "kept.parquet", "training data")
+    target = tmp_path / "out" / "kept.parquet"
+    whole = fit_prompts(table, "training data", Words(), 6, target)
+    assert (whole.path, whole.rows, whole.overlong, whole.mean_prompt, whole.longest_prompt) == (
+        *(target, 3, 0), *(4.0, 6)
+    )  # fmt: skip
+    assert fit_prompts(table, "again", Words(), 6, target) == whole
+    fitted = fit_prompts(table, "training data", Words(), 5, target)
     assert (fitted.rows, fitted.overlong, fitted.longest_prompt) == (2, 1, 3)
+    assert fitted.sha256 != whole.sha256
     kept = pd.read_parquet(fitted.path)
     assert [list(prompt) for prompt in kept["prompt"]] == [row()["prompt"]] * 2
     with pytest.raises(InputError, match=r"every one of the 3 prompts is longer .*=2 \(shortest 3 tokens\)"):
-        fit_prompts(table, path, Words(), 2, tmp_path / "none.parquet", "training data")
+        fit_prompts(table, "training data", Words(), 2, tmp_path / "none.parquet")
+
+
+def test_only_what_is_read_travels(tmp_path):
+    wide = row(public_test_cases="{}", test_cases="{}", instruction="x", agent_name="tools")
+    wide["extra_info"] |= {"conversation": wide["prompt"], "tools_kwargs": {"a": 1}}
+    path = write(tmp_path / "train.parquet", [wide, wide])
+    table = check_file(path, what="training data", validation=False)
+    target = tmp_path / "kept.parquet"
+
+    def kept(*columns):
+        fit_prompts(table, "training data", Words(), 6, target, columns)
+        return pd.read_parquet(target)
+
+    left = kept()
+    assert set(left.columns) == {"data_source", "prompt", "reward_model", "extra_info", "agent_name"}
+    info = left["extra_info"][0]
+    assert info == {key: value for key, value in wide["extra_info"].items() if key != "conversation"}
+    assert set(kept("public_test_cases").columns) == {*left.columns, "public_test_cases"}
+    whole = kept("extra_info")["extra_info"][0]
+    assert set(whole) == set(wide["extra_info"])
+
+
+def test_the_digest_is_of_what_is_learnt_from(tmp_path):
+    def digest(*data, columns=()):
+        table = check_file(write(tmp_path / "t.parquet", list(data)), what="training data", validation=False)
+        return fit_prompts(table, "training data", Words(), 9, tmp_path / "k.parquet", columns).sha256
+
+    other = row(prompt=[{"role": "user", "content": "another"}])
+    tests = row(
+        reward_model={"ground_truth": json.dumps({"inputs": ["9"], "outputs": ["9"]}), "style": "rule"}
+    )
+    assert digest(row(), other) == digest(row(ability="maths", more=1), other)
+    assert len({digest(row(), other), digest(other, row()), digest(row()), digest(tests, other)}) == 4
 
 
 def test_several_files_are_one(tmp_path):
@@ -103,7 +141,7 @@ def test_several_files_are_one(tmp_path):
     one = write(tmp_path / "one.parquet", [row(), row()])
     two = write(tmp_path / "two.parquet", [long | {"more": 1}])
     table = check_files([str(one), str(two)], what="training data", validation=False)
-    fitted = fit_prompts(table, None, Words(), 6, tmp_path / "all.parquet", "training data")
+    fitted = fit_prompts(table, "training data", Words(), 6, tmp_path / "all.parquet")
     assert (fitted.path, fitted.rows, fitted.overlong) == (tmp_path / "all.parquet", 3, 0)
     assert [list(prompt) for prompt in pd.read_parquet(fitted.path)["prompt"]][2] == long["prompt"]
     assert check_files(str(one), what="training data", validation=False).num_rows == 2
@@ -123,7 +161,7 @@ def plan(steps=None, rows=100, done=0, **changes):
     config = OmegaConf.create(tiny())
     for key, value in changes.items():
         OmegaConf.update(config, key, value)
-    check = DataCheck("train.parquet", rows, 3, 50.0, 90)
+    check = DataCheck("train.parquet", rows, 3, 50.0, 90, "")
     return make_plan(config, check, check, steps, done)
 
 

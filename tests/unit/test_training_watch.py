@@ -52,7 +52,33 @@ def test_collapse_needs_patience(metric, good, bad, name):
     assert feed(bad, bad, good, bad, bad) is None
     assert feed(bad, bad, {}, bad)[0] == 4  # a step without the metric neither counts nor clears
     assert feed(bad, bad, bad, **{name: None}) is None
-    assert feed({metric: math.nan}, {metric: math.nan}, {metric: math.nan})[0] == 3
+
+
+@pytest.mark.parametrize("value", [None, math.nan, math.inf])
+@pytest.mark.parametrize(
+    "metric",
+    [
+        "training/rollout_probs_diff_mean", "training/rollout_probs_diff_max", "reward/shaped",
+        "actor/pg_loss", "actor/entropy", "offline/loss", "critic/advantages/mean", "val-core/s/acc/mean@1",
+    ],
+)  # fmt: skip
+def test_what_must_be_a_number_ends_the_training_at_once(metric, value):
+    off = dict.fromkeys(BOUNDS)
+    number, message = feed({metric: 0.1}, {}, {metric: value}, **off)
+    assert number == 3 and f"{metric} is not a number at step 3" in message
+
+
+def test_what_may_be_undefined_does_not():
+    assert feed({"training/rollout_actor_probs_pearson_corr": None, "perf/mfu/actor": None}) is None
+    nothing = {"training/rollout_probs_diff_valid": 0, "training/rollout_probs_diff_mean": None}
+    assert feed(nothing) is None  # a batch without a token of the policy
+
+
+def test_gradients_that_are_not_finite_end_the_training_after_the_patience():
+    bad, good = {"actor/grad_norm": None}, {"actor/grad_norm": 0.3}
+    assert feed(bad, bad, good, bad, {}, bad, bad)[0] == 7
+    assert "3 step(s) up to step 7" in feed(bad, bad, good, bad, {}, bad, bad)[1]
+    assert feed(bad, bad, good, bad, bad) is None
 
 
 def test_a_rollout_that_disagrees_is_a_fault_at_once():
@@ -71,6 +97,7 @@ def test_validation_pass_at_1_is_the_mean_over_sources():
     data = {"val-core/a/acc/mean@1": 0.5, "val-core/b/acc/mean@1": 0.7, "val-aux/a/acc/mean@1": 0.0, "x": 1.0}
     assert validation_score(data) == pytest.approx(0.6)
     assert validation_score({"reward/acc": 1.0}) is None
+    assert validation_score(data | {"val-core/b/acc/mean@1": None}) is None
 
 
 def config(folder, **model):
@@ -140,6 +167,81 @@ def test_steps_are_reported_and_the_best_checkpoint_is_kept(tmp_path):
     assert watch.first_step_s is not None and best(tmp_path / "none") is None
 
 
+def watching(folder, said):
+    (folder / "plan.json").write_text(json.dumps({"plan": {"steps": 9}, "lines": [], "notes": []}))
+    files = folder / "metrics.jsonl", folder / "plan.json"
+    return Watch(*files, folder, config(folder), None, "x", said.append)
+
+
+@pytest.mark.parametrize("step", [0, 3])
+def test_a_null_is_a_fault_and_never_the_best_model(tmp_path, step):
+    import orjson
+
+    watch = watching(tmp_path, [])
+    checkpoint(tmp_path, step)
+    record = {"step": step, "data": {"val-core/s/acc/mean@1": math.nan, "reward/shaped": 0.5}}
+    watch.metrics.write_bytes(orjson.dumps(record) + b"\n")  # as verl's file logger does
+    with pytest.raises(InfraError, match="val-core/s/acc/mean@1 is not a number"):
+        watch()
+    assert best(tmp_path) is None
+
+
+def test_a_skipped_update_is_said(tmp_path):
+    said = []
+    watch = watching(tmp_path, said)
+    record = {"step": 2, "data": {"actor/grad_norm": None, "reward/shaped": 0.1}}
+    watch.metrics.write_text(json.dumps(record) + "\n")
+    watch()
+    assert any("step 2: the gradient was not finite" in line for line in said)
+
+
+def made(folder, **changes):
+    target = folder / "checkpoints" / "global_step_5"
+    record = {
+        "torch": "2.11.0+cu130", "transformers": "5.9.0", "verl": "0.9.1", "strategy": "fsdp", "devices": 2,
+        "lora_rank": 0, "data_sha256": "abc",
+    }  # fmt: skip
+    (target / outcome.MADE_BY).write_text(json.dumps(record | changes))
+    return target
+
+
+def test_a_checkpoint_that_cannot_be_loaded_is_refused_with_advice(tmp_path, monkeypatch):
+    checkpoint(tmp_path, 5)
+    here = config(tmp_path)
+    extra = {"actor": {"strategy": "fsdp"}, "model": {"lora_rank": 0}}
+    here = OmegaConf.merge(here, {"actor_rollout_ref": extra, "trainer": {"n_gpus_per_node": 2}})
+    here.cobalt.data_sha256 = "abc"
+    monkeypatch.setattr(outcome, "version", lambda name: "2.11.1" if name == "torch" else "1.0")
+    saved = tmp_path / "checkpoints" / "global_step_5"
+    outcome.check_loads(saved, here)  # from before there was a record
+    for fine in ({}, {"torch": "2.9.0"}, {"transformers": "9.9.9"}):
+        outcome.check_loads(made(tmp_path, **fine), here)
+    for changes, message in (
+        ({"torch": "2.13.0"}, r"torch 2\.13\.0 \(here the older 2\.11\.1\)"),
+        ({"devices": 4}, r"devices 4 \(here 2\)"),
+        ({"strategy": "fsdp2", "lora_rank": 8}, r"lora_rank 8 \(here 0\), strategy fsdp2 \(here fsdp\)"),
+    ):
+        with pytest.raises(InputError, match=message) as told:
+            outcome.check_loads(made(tmp_path, **changes), here)
+        assert f"--model {saved / 'actor' / 'huggingface'}" in str(told.value)
+    (saved / "actor" / "lora_train_meta.json").touch()
+    with pytest.raises(InputError, match=r"with another --output$"):  # its weights are not merged there
+        outcome.check_loads(made(tmp_path, devices=4), here)
+    here.cobalt.method = "offline"
+    outcome.check_loads(made(tmp_path, torch="2.13.0", devices=4, strategy="offline"), here)
+
+
+def test_a_resumed_run_has_the_same_rows(tmp_path):
+    saved = checkpoint(tmp_path, 5)
+    assert outcome.check_same_data(saved, "abc", own=True) == []
+    made(tmp_path)
+    assert outcome.check_same_data(saved, "abc", own=True) == []
+    with pytest.raises(InputError, match="trained on other rows"):
+        outcome.check_same_data(saved, "def", own=True)
+    (note,) = outcome.check_same_data(saved, "def", own=False)
+    assert "global_step_5" in note
+
+
 def test_a_checkpoint_of_another_model_or_recipe_is_refused(tmp_path):
     saved = checkpoint(tmp_path, 5, hidden_size=64, vocab_size=10)
     model = tmp_path / "base"
@@ -164,7 +266,10 @@ def test_a_checkpoint_of_another_model_or_recipe_is_refused(tmp_path):
 def test_the_card_names_data_recipe_metrics_and_versions(tmp_path):
     (tmp_path / "train.parquet").write_text("rows")
     plan = {"steps": 9, "contexts_per_step": 16, "samples_per_context": 8, "optimizer_steps": 2}
-    metrics = [{"step": 1, "reward/pass_rate": 0.25}, {"step": 6, "reward/pass_rate": 0.5}]
+    metrics = [
+        {"step": 1, "reward/pass_rate": 0.25, "reward/acc": 0.1},
+        {"step": 6, "reward/pass_rate": 0.5, "reward/acc": None},
+    ]
     result = TrainResult(tmp_path, plan, steps=6, stopped=True, samples=768, masked=2, metrics=metrics)
     text = card(config(tmp_path), result)
     shown = "`cobalt`", "6 of 9 (stopped)", "16 x 8", "768, 2 of them", "sha256 ", "verl 0.9.1", "seed 4"
