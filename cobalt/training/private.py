@@ -142,6 +142,7 @@ def training_job() -> dict[str, Any] | None:
 def check_trainer(trainer: Any) -> None:
     """Guard the underscore methods that our trainer calls or extends."""
     for name, parameters in (
+        ("step", ["self", "metrics", "timing_raw"]),  # after which verl saves
         ("_save_checkpoint", ["self"]),
         ("_compute_old_log_prob", ["self", "batch", "metrics"]),
         ("_compute_advantage", ["self", "batch", "metrics"]),

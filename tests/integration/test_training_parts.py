@@ -12,6 +12,7 @@ from omegaconf import OmegaConf
 from cobalt.errors import InfraError, InputError
 from cobalt.rewards.groups import grpo
 from cobalt.rewards.verpo import Constants, advantages
+from cobalt.training import outcome
 from cobalt.training.scoring import masked_keys
 from cobalt.training.settings import choices, compose
 
@@ -194,13 +195,20 @@ def test_parts_that_are_not_ours_are_refused(override, message):
 
 
 def test_too_few_gpus_are_one_message(monkeypatch):
+    from cobalt import cluster
     from cobalt.training.prepare import missing_devices
 
     monkeypatch.delenv("RAY_ADDRESS", raising=False)
     config = OmegaConf.create({"trainer": {"device": "cuda", "n_gpus_per_node": 64, "nnodes": 2}})
-    said = missing_devices(config)
-    assert "n_gpus_per_node=64" in said and "RAY_ADDRESS names no cluster" in said
-    assert missing_devices(OmegaConf.merge(config, {"trainer": {"device": "cpu"}})) is None
+    said = missing_devices(config, None)
+    assert "n_gpus_per_node=64" in said and "there is no Ray cluster to join" in said
+    assert missing_devices(OmegaConf.merge(config, {"trainer": {"device": "cpu"}}), None) is None
+    nodes = [64.0, 8.0]
+    monkeypatch.setattr(cluster, "amounts", lambda resource: nodes)
+    said = missing_devices(config, "10.0.0.1:6379")
+    assert "the nodes of the Ray cluster at 10.0.0.1:6379 have 64, 8 GPUs" in said
+    nodes[1] = 64.0
+    assert missing_devices(config, "10.0.0.1:6379") is None
 
 
 def test_another_verl_is_noticed(monkeypatch):
@@ -218,7 +226,7 @@ def test_another_verl_is_noticed(monkeypatch):
         def _compute_advantage(self, batch):
             pass
 
-    with pytest.raises(ImportError, match=r"PPOTrainer\._compute_advantage is not as it is in verl 0\.9\.1"):
+    with pytest.raises(ImportError, match=r"_compute_advantage is not as it is in verl 0\.9\.1"):
         private.check_trainer(Renamed)
 
 
@@ -310,3 +318,69 @@ def test_the_trainers_log_probabilities_of_a_dialogue_are_the_samplers(batch_pat
         zip(sample.response, sample.mask, sample.logprobs, strict=True)
     ):
         assert not flag or float(found[place, token]) == pytest.approx(logprob, abs=1e-3)
+
+
+def fitted(tmp_path, monkeypatch, metrics_of, steps=4):
+    """verl's own loop over our trainer, without workers; what was called, in order, and what was logged."""
+    from verl.trainer.ppo.v1 import trainer_base
+
+    from cobalt.training.trainer import CobaltTrainer
+
+    folder = tmp_path / "out" / "checkpoints"
+    overrides = ["trainer.val_before_train=false", "trainer.test_freq=-1", "trainer.save_freq=3"]
+    values = {"trainer.default_local_dir": str(folder), "trainer.total_epochs": 9, "trainer.logger": []}
+    called, logged = [], []
+    trainer = CobaltTrainer.__new__(CobaltTrainer)
+    trainer.config = compose("cobalt", "cpu", "tiny", values, overrides)
+    trainer.global_steps, trainer.total_training_steps, trainer.steps_per_epoch = 0, steps, 100
+    trainer.trainer_mode, trainer.parameter_sync_step, trainer.use_critic = "sync", 1, False
+    trainer._stop_request = folder.parent / outcome.STOP_REQUEST
+    trainer.timing_raw, trainer.dump_executor = {}, None
+    trainer.checkpoint_callback = SimpleNamespace(on_save=lambda **_: None)
+    trainer.train_dataloader = SimpleNamespace(state_dict=dict)
+    trainer.actor_rollout_wg = SimpleNamespace(save_checkpoint=lambda *_, **__: called.append("save"))
+    trainer.checkpoint_manager = SimpleNamespace(update_weights=lambda _: called.append("wake"))
+    trainer.prepare_step = dict
+
+    def step(metrics, timing_raw, size):
+        called.append(f"step {trainer.global_steps}")
+        metrics.update(metrics_of(trainer))
+        return SimpleNamespace(keys=[], tags=[], partition_id="train")
+
+    trainer._step_once = step
+    for name in ("_compute_metrics", "_start_profiling", "_stop_profiling", "_shutdown_dump_executor"):
+        setattr(trainer, name, lambda *_, **__: None)
+    monkeypatch.setattr(trainer_base.tq, "kv_clear", lambda **_: None)
+    tracking = SimpleNamespace(log=lambda data, step: logged.append((step, data)))
+    monkeypatch.setattr(trainer_base, "Tracking", lambda **_: tracking)
+    try:
+        trainer.fit(None)
+    finally:
+        made = sorted(path.parent.name for path in folder.glob(f"*/{outcome.MADE_BY}"))
+    return called, logged, made
+
+
+def test_the_stop_checkpoint_is_saved_before_the_rollout_wakes(tmp_path, monkeypatch):
+    def metrics(trainer):
+        if trainer.global_steps == 2:
+            trainer._stop_request.touch()
+        return {"actor/pg_loss": 0.1}
+
+    (tmp_path / "out" / "checkpoints").mkdir(parents=True)
+    called, logged, made = fitted(tmp_path, monkeypatch, metrics)
+    assert called == ["step 1", "wake", "step 2", "save", "wake"]
+    assert [step for step, _ in logged] == [1, 2] and made == ["global_step_2"]
+    assert (tmp_path / "out" / "checkpoints" / outcome.LATEST).read_text() == "2"
+
+
+def test_a_loss_that_is_no_number_is_logged_and_never_saved(tmp_path, monkeypatch):
+    (tmp_path / "out" / "checkpoints").mkdir(parents=True)
+    seen = []
+
+    def metrics(trainer):
+        seen.append(trainer)
+        return {"actor/pg_loss": float("nan") if trainer.global_steps == 3 else 0.1}
+
+    with pytest.raises(InfraError, match="actor/pg_loss is not a number at step 3"):
+        fitted(tmp_path, monkeypatch, metrics)
+    assert not (tmp_path / "out" / "checkpoints" / "global_step_3").exists()
