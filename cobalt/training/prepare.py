@@ -11,6 +11,7 @@ from typing import Any
 from cobalt.errors import InputError
 from cobalt.rewards.verpo import Constants
 from cobalt.training import outcome
+from cobalt.training.attention import settle
 from cobalt.training.data import DataCheck, check_file, check_files, fit_prompts
 from cobalt.training.dialogue import DialogueSettings
 from cobalt.training.memory import fit, memory
@@ -52,6 +53,8 @@ def prepare(config: Any) -> tuple[Plan, list[str]]:
     for part in (config.actor_rollout_ref.rollout, config.actor_rollout_ref.ref):
         # batches come in whole mini-batches, also where samples were masked, and verl wants equal passes
         part.log_prob_micro_batch_size_per_gpu = _divisor(mini, int(part.log_prob_micro_batch_size_per_gpu))
+    if config.trainer.device != "cpu":
+        notes.append(settle(config))
     steps = config.trainer.total_training_steps
     plan = make_plan(config, checks["train_files"], checks.get("val_files"), steps, done)
     with open_dict(config):
@@ -197,7 +200,8 @@ def check_parts(config: Any) -> None:
     if Path(verl.__file__).resolve().parent != verl_folder():
         raise InputError(f"'import verl' gave {verl.__file__}, not the installed library")
     rollout = config.actor_rollout_ref.rollout
-    import_external_libs(config.actor_rollout_ref.model.external_lib)
+    libraries = config.actor_rollout_ref.model.external_lib
+    import_external_libs(libraries if isinstance(libraries, str | None) else list(libraries))
     from verl.trainer.ppo.core_algos import get_adv_estimator_fn
     from verl.trainer.ppo.v1 import get_trainer_cls
 
