@@ -277,7 +277,7 @@ def trial(profile: str, evaluator: str, overrides: list[str]) -> Line:
     return Line(
         "smoke",
         OK,
-        f"two steps on {found['devices']} devices in {found['seconds']} s (the first after "
+        f"two steps on {found['devices']} device(s) in {found['seconds']} s (the first after "
         f"{found['first_step_s']} s); rollout and trainer differ by {worst:.1e} at most",
     )
 

@@ -59,7 +59,10 @@ def _choice(config: Any) -> tuple[str, str]:
     lacking = missing(FLASH)
     if lacking is None:
         return FLASH, f"flash-attn {version('flash-attn')}"
-    return PACKED, f"{lacking}: torch's own kernel, called once per sequence of a pack; docs/cluster.md"
+    why = f"{lacking}: torch's own kernel, called once per sequence of a pack; docs/cluster.md"
+    if not config.actor_rollout_ref.model.use_fused_kernels:
+        why += "; log-probabilities token by token unless actor_rollout_ref.model.use_fused_kernels=true"
+    return PACKED, why
 
 
 def _check(config: Any, name: str) -> None:

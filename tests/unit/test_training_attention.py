@@ -92,8 +92,10 @@ def test_what_torch_does_not_compute_is_refused():
 @pytest.mark.parametrize("recipe", ["cobalt", "cobalt_ptb", "single_turn_grpo", "mt_grpo", "verpo"])
 def test_without_flash_attention_torch_s_own_is_taken(bare, recipe):
     config = composed(recipe=recipe)
-    assert "packed_sdpa (flash-attn is not installed" in settle(config)
+    said = settle(config)
+    assert "packed_sdpa (flash-attn is not installed" in said
     model = config.actor_rollout_ref.model
+    assert ("token by token" in said) == (not model.use_fused_kernels)
     assert model.override_config.attn_implementation == PACKED and model.external_lib == [attention.MODULE]
 
 
