@@ -34,7 +34,7 @@ def examine(
     """All checks but the training. ``works``: isolation levels that work here."""
     from cobalt.training.settings import choices
 
-    lines = [driver()]
+    lines = [tried("driver", driver)]
     for check in (libraries.torch_build, libraries.attention):
         lines.append(tried(check.__name__.replace("_", " "), check))
     found = libraries.devices()
