@@ -100,7 +100,7 @@ def _gpu(args: Namespace, facts: dict[str, Any]) -> int:
     from cobalt.commands import doctor_gpu
 
     works = [level for level, found in facts["isolation"].items() if found["works"]]
-    lines = doctor_gpu.examine(args.model, Path(args.output), args.profile, works, args.overrides)
+    lines = doctor_gpu.examine(args.model, Path(args.output), args.profile, works)
     if not args.json:
         doctor_gpu.show(lines, "checks")
     if args.smoke:

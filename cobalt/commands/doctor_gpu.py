@@ -28,9 +28,7 @@ _FREE_GIB = 50.0  # where no model says what a checkpoint takes
 _MARK = {OK: "ok     ", WARNING: "warning", FAILED: "FAILED ", UNCHECKED: "-      "}
 
 
-def examine(
-    model: str | None, output: Path, profile: str, works: list[str], overrides: list[str]
-) -> list[Line]:
+def examine(model: str | None, output: Path, profile: str, works: list[str]) -> list[Line]:
     """All checks but the training. ``works``: isolation levels that work here."""
     from cobalt.training.settings import choices
 
@@ -50,7 +48,7 @@ def examine(
         lines.append(
             tried(
                 f"recipe {name}",
-                lambda n=name: libraries.recipe(n, profile, overrides),  # type: ignore[misc]
+                lambda n=name: libraries.recipe(n, profile),  # type: ignore[misc]
             )
         )
     of = _sizes(model)

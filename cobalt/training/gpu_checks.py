@@ -11,7 +11,7 @@ import sys
 import sysconfig
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, requires, version
 from pathlib import Path
@@ -174,11 +174,11 @@ def compiler(device: str) -> Line:
     return Line("torch.compile", OK if float(made) == 8.0 else FAILED, f"works; compiler {found}")
 
 
-def recipe(name: str, profile: str, overrides: Sequence[str] = ()) -> Line:
+def recipe(name: str, profile: str) -> Line:
     """A recipe composed with a profile: attention and kernels it will use."""
     from cobalt.training.settings import CONFIG_DIR, compose
 
-    config = compose(name, profile, "published", {"cobalt.config_dir": str(CONFIG_DIR)}, overrides)
+    config = compose(name, profile, "published", {"cobalt.config_dir": str(CONFIG_DIR)})
     if config.trainer.device != "cpu":
         settle(config)
     given, actor, trainer = config.actor_rollout_ref.model, config.actor_rollout_ref.actor, config.trainer

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import tempfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -93,9 +94,10 @@ def smoke(
     say: Callable[[str], None] = print,
 ) -> dict[str, Any]:
     """Train `STEPS` steps of recipe ``cobalt`` on all GPUs there are (none: as many as the profile says),
-    in a temporary folder, without the hub. Returns ``seconds``, those to the end of the first step, and the
-    greatest difference of a token's probability between rollout and trainer, per step.
+    without the hub, in a temporary folder that is kept if it fails.
 
+    Returns ``seconds``, those to the end of the first step, and the greatest difference of a token's
+    probability between rollout and trainer, per step.
     Raises InputError for a profile that cannot run here, InfraError if the training fails or if rollout and
     trainer disagree, which they do where weights do not arrive.
     """
@@ -108,8 +110,8 @@ def smoke(
     trainer = compose("cobalt", profile, "tiny", {}, overrides).trainer
     found = 0 if trainer.device == "cpu" else torch.cuda.device_count()
     devices = found or int(trainer.n_gpus_per_node) * int(trainer.nnodes)
-    with tempfile.TemporaryDirectory(prefix="cobalt-smoke-") as name:
-        folder = Path(name)
+    folder = Path(tempfile.mkdtemp(prefix="cobalt-smoke-"))
+    try:
         for split, count in (("train", 4 * devices), ("test", 2)):
             pd.DataFrame(rows(split, count)).to_parquet(folder / f"{split}.parquet")
         result = train(
@@ -137,13 +139,19 @@ def smoke(
                 *overrides,
             ],
         )
-    differences = [step.get(_DIFF) for step in result.metrics]
-    for step, value in enumerate(differences, start=1):
-        if value is None or not value <= bound:
-            raise InfraError(
-                f"step {step}: {_DIFF} is {value}, and may be {bound} at most: rollout and trainer do not "
-                "have the same weights (docs/cluster.md)"
-            )
+        differences = [step.get(_DIFF) for step in result.metrics]
+        for step, value in enumerate(differences, start=1):
+            if value is None or not value <= bound:
+                raise InfraError(
+                    f"step {step}: {_DIFF} is {value}, and may be {bound} at most: rollout and trainer do not "
+                    "have the same weights (docs/cluster.md)"
+                )
+    except InfraError as error:
+        raise InfraError(f"{error}\n(kept: {folder})") from None
+    except BaseException:
+        shutil.rmtree(folder, ignore_errors=True)
+        raise
+    shutil.rmtree(folder, ignore_errors=True)
     return {
         "seconds": round(result.wall_s, 1),
         "first_step_s": round(result.first_step_s or 0.0, 1),
