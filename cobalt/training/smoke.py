@@ -98,6 +98,7 @@ def smoke(
 
     Returns ``seconds``, those to the end of the first step, and the greatest difference of a token's
     probability between rollout and trainer, per step.
+
     Raises InputError for a profile that cannot run here, InfraError if the training fails or if rollout and
     trainer disagree, which they do where weights do not arrive.
     """
@@ -143,8 +144,8 @@ def smoke(
         for step, value in enumerate(differences, start=1):
             if value is None or not value <= bound:
                 raise InfraError(
-                    f"step {step}: {_DIFF} is {value}, and may be {bound} at most: rollout and trainer do not "
-                    "have the same weights (docs/cluster.md)"
+                    f"step {step}: {_DIFF} is {value}, and may be {bound} at most: rollout and trainer have "
+                    "other weights (docs/cluster.md)"
                 )
     except InfraError as error:
         raise InfraError(f"{error}\n(kept: {folder})") from None

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import resource
 import socket
+import tempfile
 from collections import namedtuple
 from pathlib import Path
 from types import SimpleNamespace
@@ -204,16 +205,20 @@ def test_devices_agree_on_a_sum(monkeypatch, count):
 
 
 @pytest.mark.parametrize(("differences", "step"), [([1e-3, None], 2), ([float("nan")], 1), ([0.06], 1)])
-def test_a_smoke_training_fails_where_weights_do_not_arrive(monkeypatch, differences, step):
+def test_a_smoke_training_fails_where_weights_do_not_arrive(monkeypatch, tmp_path, differences, step):
     from cobalt.training import launch
 
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     metrics = [{"step": i, smoke._DIFF: value} for i, value in enumerate(differences, start=1)]
     result = SimpleNamespace(metrics=metrics, wall_s=1.0, first_step_s=0.5)
     monkeypatch.setattr(launch, "train", lambda **_: result)
     with pytest.raises(InfraError, match=f"step {step}: training/rollout_probs_diff_max"):
         smoke.smoke("cpu", say=lambda _: None)
+    (kept,) = tmp_path.iterdir()
+    assert (kept / "model" / "config.json").is_file()
     metrics[:] = [{smoke._DIFF: 1e-3}]
     assert smoke.smoke("cpu", say=lambda _: None)["probs_diff_max"] == [1e-3]
+    assert list(tmp_path.iterdir()) == [kept]
 
 
 @pytest.fixture
