@@ -214,11 +214,11 @@ def test_a_smoke_training_fails_where_weights_do_not_arrive(monkeypatch, tmp_pat
     monkeypatch.setattr(launch, "train", lambda **_: result)
     with pytest.raises(InfraError, match=f"step {step}: training/rollout_probs_diff_max"):
         smoke.smoke("cpu", say=lambda _: None)
-    (kept,) = tmp_path.iterdir()
+    (kept,) = tmp_path.glob("cobalt-smoke-*")
     assert (kept / "model" / "config.json").is_file()
     metrics[:] = [{smoke._DIFF: 1e-3}]
     assert smoke.smoke("cpu", say=lambda _: None)["probs_diff_max"] == [1e-3]
-    assert list(tmp_path.iterdir()) == [kept]
+    assert list(tmp_path.glob("cobalt-smoke-*")) == [kept]
 
 
 @pytest.fixture
