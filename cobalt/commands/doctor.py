@@ -1,12 +1,16 @@
-"""What this machine gives: `python -m cobalt.commands.doctor`.
+"""What this machine gives: `cobalt doctor`; with `--gpu`, whether a training on GPUs would run here.
 
-Exit code 0: programs can be run safely. 1: no safe isolation level works here. 2: wrong arguments.
+Exit code 0: programs can be run safely (and nothing stands in the way of a training). 1: no safe isolation
+level works here (or a check failed). 2: wrong arguments.
 """
 
+import contextlib
 import json
 import os
 import platform
 import sys
+from argparse import Namespace
+from dataclasses import asdict
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
@@ -92,15 +96,52 @@ def _print(facts: dict[str, Any]) -> None:
             print(f"  {name:44s} {answer}")
 
 
+def _gpu(args: Namespace, facts: dict[str, Any]) -> int:
+    from cobalt.commands import doctor_gpu
+
+    works = [level for level, found in facts["isolation"].items() if found["works"]]
+    lines = doctor_gpu.examine(args.model, Path(args.output), args.profile, works)
+    if not args.json:
+        doctor_gpu.show(lines, "checks")
+    if args.smoke:
+        with contextlib.redirect_stdout(sys.stderr if args.json else sys.stdout):
+            lines.append(doctor_gpu.trial(args.profile, args.evaluator, args.overrides))
+        if not args.json:
+            doctor_gpu.show(lines[-1:], "smoke")
+    if args.json:
+        print(json.dumps(facts | {"gpu": [asdict(line) for line in lines]}, indent=2))
+    return 1 if any(line.state == "FAILED" for line in lines) else 0
+
+
 def main(argv: list[str] | None = None) -> int:
+    from cobalt.training.settings import choices
+
     options = parser("What this machine gives: isolation, each limit tried, versions.")
     options.add_argument("--json", action="store_true", help="print one JSON object")
     safe = list(LEVELS[:-1])
     options.add_argument(
         "--level", choices=["all", *safe], default="all", help="which isolation level to try"
     )
-    args = options.parse_args(argv)
+    gpu = options.add_argument_group("trainings on GPUs")
+    gpu.add_argument("--gpu", action="store_true", help="check all that a training on GPUs needs")
+    gpu.add_argument("--smoke", action="store_true", help="and train a tiny random model for two steps")
+    gpu.add_argument("--model", help="model that will be trained: folder or hub name (files, memory, disk)")
+    gpu.add_argument("-o", "--output", default="outputs", help="folder that will hold trainings")
+    gpu.add_argument(
+        "--profile",
+        choices=choices("profile"),
+        default="gpu",
+        help="hardware settings of recipes and of --smoke",
+    )
+    gpu.add_argument("--evaluator", default="local", help="of --smoke: local, serve or a URL")
+    gpu.add_argument("overrides", nargs="*", metavar="key=value", help="Hydra overrides of --smoke")
+    args = options.parse_intermixed_args(argv)
+    asked = args.smoke or args.model or args.overrides or args.profile != "gpu" or args.evaluator != "local"
+    if asked and not args.gpu:
+        options.error("--smoke, --model, --profile, --evaluator and overrides belong to --gpu")
     facts = examine(safe if args.level == "all" else [args.level])
+    if args.gpu:
+        return _gpu(args, facts)
     if args.json:
         print(json.dumps(facts, indent=2))
     else:

@@ -13,6 +13,7 @@ from cobalt.errors import InputError
 from cobalt.files import settings_hash
 from cobalt.rewards.verpo import Constants
 from cobalt.training import outcome
+from cobalt.training.attention import settle
 from cobalt.training.data import PUBLIC, DataCheck, check_file, check_files, fit_prompts
 from cobalt.training.dialogue import DialogueSettings
 from cobalt.training.memory import fit, memory
@@ -56,6 +57,8 @@ def prepare(config: Any) -> tuple[Plan, list[str]]:
         part.log_prob_micro_batch_size_per_gpu = _divisor(mini, int(part.log_prob_micro_batch_size_per_gpu))
     if done:
         notes += outcome.check_same_data(checkpoint, checks["train_files"].sha256, own=own(config))
+    if config.trainer.device != "cpu":
+        notes.append(settle(config))
     steps = config.trainer.total_training_steps
     plan = make_plan(config, checks["train_files"], checks.get("val_files"), steps, done)
     with open_dict(config):
@@ -229,7 +232,8 @@ def check_parts(config: Any) -> None:
     if Path(verl.__file__).resolve().parent != verl_folder():
         raise InputError(f"'import verl' gave {verl.__file__}, not the installed library")
     rollout = config.actor_rollout_ref.rollout
-    import_external_libs(config.actor_rollout_ref.model.external_lib)
+    libraries = config.actor_rollout_ref.model.external_lib
+    import_external_libs(libraries if isinstance(libraries, str | None) else list(libraries))
     from verl.trainer.ppo.core_algos import get_adv_estimator_fn
     from verl.trainer.ppo.v1 import get_trainer_cls
 

@@ -97,7 +97,10 @@ class Sharded:
             device.type == "cpu",
         )
         self.rank, self.alpha = int(given.lora_rank), int(given.lora_alpha)
-        model = AutoModelForCausalLM.from_pretrained(given.path, dtype=torch.float32 if cpu else "auto")
+        model = AutoModelForCausalLM.from_pretrained(
+            given.path, dtype=torch.float32 if cpu else "auto",
+            attn_implementation=given.override_config.get("attn_implementation"),
+        )  # fmt: skip
         self.generation, self.plain, self.dtype = model.generation_config, model.config, model.dtype
         Weighted(model).check(torch.arange(8)[None] % model.config.get_text_config().vocab_size)
         if given.enable_gradient_checkpointing:

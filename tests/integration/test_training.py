@@ -217,6 +217,26 @@ def test_dry_run_checks_and_stops(arguments, tmp_path):
     assert not (tmp_path / "dry" / "checkpoints").exists()
 
 
+def test_a_dry_run_for_gpus_names_the_attention(arguments, tmp_path):
+    import torch
+
+    from cobalt.training.attention import FLASH, missing
+
+    said: list[str] = []
+    few = ("cobalt.token_counter=policy", "data.train_batch_size=8", "trainer.n_gpus_per_node=1")
+    asked = arguments | {"profile": "gpu", "output": tmp_path / "dry", "dry_run": True, "say": said.append}
+    overrides = (*SMALL[:2], *few, "actor_rollout_ref.actor.ppo_mini_batch_size=8")
+    train(**asked, scale="tiny", steps=2, overrides=overrides)
+    lacking = missing(FLASH)
+    chosen = f"packed_sdpa ({lacking}" if lacking else FLASH
+    assert any(f"attention: {chosen}" in line for line in said)
+    assert any("not on this machine" in line for line in said) == (torch.cuda.device_count() < 1)
+    if lacking:
+        wanted = "+actor_rollout_ref.model.override_config.attn_implementation=flash_attention_2"
+        with pytest.raises(InputError, match=r"attn_implementation=flash_attention_2: .*leave the setting"):
+            train(**asked, scale="tiny", steps=2, overrides=(*overrides, wanted))
+
+
 def test_prompts_that_are_all_too_long_are_one_message(arguments, tmp_path):
     with pytest.raises(InputError, match=r"every one of the 21 prompts .* data.max_prompt_length=2"):
         train(

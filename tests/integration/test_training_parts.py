@@ -168,10 +168,12 @@ def test_blocks_of_the_loss_fill_micro_batches(overrides, refused):
 )
 def test_every_recipe_resolves_to_our_parts_on_gpus(recipe):
     """The vLLM profile is composed and accepted by the installed verl; nothing of it is run here."""
+    from cobalt.training.attention import settle
     from cobalt.training.prepare import check_parts
     from cobalt.training.settings import CONFIG_DIR
 
     config = compose(recipe, "gpu", "published", {"cobalt.config_dir": str(CONFIG_DIR)})
+    assert settle(config).startswith("attention: ")
     check_parts(config)
     assert config.trainer.v1.trainer_mode == "cobalt" and config.actor_rollout_ref.rollout.name == "vllm"
 
