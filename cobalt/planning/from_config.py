@@ -270,7 +270,12 @@ def _training(sizes: _Sizes, settings: Settings, method: str) -> Iterator[Traini
     if sizes.config.controls.single_turn_training:
         # As many steps as the other training, on statements.
         single = replace(
-            one, name="train_single", turns=1, on_statements=True, offline=False, validation_contexts=1.0,
+            one,
+            name="train_single",
+            turns=1,
+            on_statements=True,
+            offline=False,
+            validation_contexts=1.0,
             longest=given.max_prompt_tokens + given.max_response_tokens,
         )
         yield replace(single, completions=given.completions)

@@ -44,9 +44,9 @@ class Training:
     no programs. ``reference``, ``old_log_probs``: log-probabilities that are computed again. ``offload``: the
     optimiser's state waits in the host's memory. ``offline``: nothing is sampled or run; ``submitted``: the
     stored programs are people's; ``pass_sequences``, ``scored_sequences``: at once on a device in updates and
-    for log-probabilities; ``longest``: tokens of a whole sequence, 0 for prompt and response. ``keep``: checkpoints kept, None
-    for all. Validation answers ``validation_contexts`` per validation task. ``memory_share`` of a GPU for
-    the sampler, None for the assumption.
+    for log-probabilities; ``longest``: tokens of a whole sequence, 0 for prompt and response. ``keep``:
+    checkpoints kept, None for all. Validation answers ``validation_contexts`` per validation task.
+    ``memory_share`` of a GPU for the sampler, None for the assumption.
     """
 
     name: str

@@ -82,9 +82,9 @@ def activations(of: Sizes, half: int, checkpointing: bool) -> float:
     """
     attention = 5 * of.head_dim * (of.heads + of.kv_heads)
     kept = 8 * of.width + attention + 4 * of.inner
-    extra = 2.5 * of.width + 2 * of.inner
-    layers = of.layers * of.width + kept if checkpointing else of.layers * kept
-    return half * (layers + extra)
+    if checkpointing:
+        return half * (of.layers * of.width + kept + 2.5 * of.width + 2 * of.inner)
+    return half * (of.layers * kept + 14 * of.width)
 
 
 def sharded(

@@ -81,7 +81,7 @@ def online(of: Sizes, given: Online) -> dict[str, dict[str, float]]:
             "weights": weights,
             "optimiser": 0.0 if given.optimiser_offload else optimiser,
             "gathered": whole[False],
-            "activations": given.scored * half * (1.5 * of.width + 4 * of.inner) + mask,
+            "activations": given.scored * passing(of, half) + mask,
             "logits": _logits(of, given, given.scored, trains=False),
             **rest,
         },
@@ -92,6 +92,11 @@ def online(of: Sizes, given: Online) -> dict[str, dict[str, float]]:
             "vllm": share,
         },
     }
+
+
+def passing(of: Sizes, half: int) -> float:
+    """Bytes per token that a forward pass without gradients holds at most: a layer's gated product."""
+    return half * (1.5 * of.width + 4 * of.inner)
 
 
 def _logits(of: Sizes, given: Online, tokens: float, *, trains: bool) -> float:
@@ -107,13 +112,13 @@ def _logits(of: Sizes, given: Online, tokens: float, *, trains: bool) -> float:
 def logit_bytes(given: Online, *, trains: bool) -> float:
     """Bytes per logit at the peak, its own included, of verl's functions for log-probability and entropy.
 
-    Fused: the logit twice in ``half`` and four copies in fp32. Else with gradients: flash attention's
+    Fused: three copies in fp32, five in the backward pass. Else with gradients: flash attention's
     cross-entropy writes them over the logits; plain torch keeps a softmax in fp32 and two copies for the
     gradient. The entropy's softmax and product are fp32, with gradients three times that.
     """
     half = given.half
     if given.fused:
-        return 20 + half if trains else 12 + 2 * half
+        return half + (20 if trains else 12)
     chosen = 0 if given.flash else 4 + 2 * half
     if trains:
         return half + chosen + (24 + half if given.entropy_in_loss else 0)

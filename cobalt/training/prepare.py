@@ -79,12 +79,11 @@ def prepare(config: Any) -> tuple[Plan, list[str]]:
 
 def _check_blocks(rows: Any, actor: Any, mini: int) -> None:
     """Blocks of the loss lie within the rows of a mini-batch on a device, so they must fill them."""
-    if rows is not None and not (isinstance(rows, int) and rows > 0) or (
-        rows and actor.loss_agg_mode == "token-mean" and mini % rows
-    ):
+    number = rows is None or (isinstance(rows, int) and rows > 0)
+    if not number or (rows and actor.loss_agg_mode == "token-mean" and mini % rows):
         raise InputError(
-            f"cobalt.token_mean_over={rows}: must be null or a number of sequences that divides the {mini} of "
-            "a mini-batch on each device (actor.ppo_mini_batch_size x rollout.n / devices)"
+            f"cobalt.token_mean_over={rows}: must be null or a number of sequences that divides the {mini} "
+            "of a mini-batch on each device (actor.ppo_mini_batch_size x rollout.n / devices)"
         )
 
 
