@@ -66,8 +66,8 @@ def weighted_loss(
     """
     total = int(tensordict_utils.get_non_tensor_data(data, "global_batch_size", None))
     parts = []
-    for (row, output), tokens in zip(_rows(data, model_output), data[COLUMN].flatten().tolist(), strict=True):
-        tensordict_utils.assign_non_tensor(row, batch_num_tokens=tokens * total)
+    for (row, output), tokens in zip(_rows(data, model_output), data[COLUMN].unbind(), strict=True):
+        tensordict_utils.assign_non_tensor(row, batch_num_tokens=float(tokens) * total)
         parts.append(ppo_loss(config, output, row, dp_group))
     loss = torch.stack([part for part, _ in parts]).sum()
     return loss, {name: _one([metrics[name] for _, metrics in parts]) for name in parts[0][1]}

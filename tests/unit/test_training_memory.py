@@ -188,6 +188,35 @@ def test_copies_of_logits_are_those_of_verls_functions(dtype, half):
     assert FusedLinearForPPO().chunk_size == FUSED_CHUNK
 
 
+def test_chunks_change_rounding_of_the_heads_gradient_only():
+    from verl.utils.experimental.torch_functional import FusedLinearForPPO
+    from verl.utils.torch_functional import logprobs_from_logits_naive
+
+    torch.manual_seed(0)
+    hidden, head, gains = torch.randn(4096, 64), torch.randn(4096, 64) * 0.05, torch.randn(4096)
+    chosen = (torch.rand(4096) ** 3 * 4096).long()
+
+    def made(chunks, dtype):
+        states, weights = (value.bfloat16().to(dtype).requires_grad_() for value in (hidden, head))
+        if chunks:
+            logs = FusedLinearForPPO().forward(states[None], weights, chosen[None])[0][0]
+        else:
+            logs = logprobs_from_logits_naive((states @ weights.t()).float(), chosen)
+        (logs * gains).mean().backward()
+        return logs.detach(), states.grad.float(), weights.grad.float()
+
+    exact, whole, chunked = (
+        made(*how) for how in ((False, torch.float32), (False, torch.bfloat16), (True, torch.bfloat16))
+    )
+
+    def off(found):
+        return [float((one - other).norm() / other.norm()) for one, other in zip(found, exact, strict=True)]
+
+    assert torch.allclose(chunked[0], whole[0], atol=1e-5)
+    assert off(chunked)[1] == pytest.approx(off(whole)[1], rel=0.05)
+    assert off(whole)[2] < off(chunked)[2] < 0.006  # found: 0.0024 and 0.0039
+
+
 @pytest.fixture(params=CONFIGS)
 def model(request, tmp_path):
     _, given = CONFIGS[request.param]
