@@ -174,6 +174,8 @@ def test_ten_times_the_data_is_ten_times_the_tokens():
 def test_more_data_is_never_cheaper_and_more_gpus_are_never_slower(factor, more, which, kind, turns):
     work = {"small": SMALL, "paper": PAPER}[which]
     work = replace(work, device=kind, gpus=8)
+    if which == "paper" and kind in ("rtx4090", "l40s"):  # on which 8 B cannot be trained
+        work = replace(work, model=KNOWN["Qwen/Qwen3-0.6B"])
     base = estimate(work, A if which == "small" else None)
     grown = estimate(work.scaled(factor), A if which == "small" else None)
     for name in ("wall_h", "gpu_h", "cpu_h", "prompt_tokens", "completion_tokens"):
