@@ -6,12 +6,17 @@ import contextlib
 import io
 import re
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 from cobalt.commands import plan
 from cobalt.files import atomic_write
 from cobalt.flags import parser, run_main
-from cobalt.planning.assumptions import markdown
+from cobalt.planning.assumptions import Assumptions, markdown
+from cobalt.planning.models import KNOWN
+from cobalt.training.memory import GIB
+from cobalt.training.phases import online, settings
+from cobalt.training.settings import CONFIG_DIR, compose
 
 EXAMPLE = "configs/qwen3-8b.yaml"
 FLAGS = ("--summary", "--scale", "1", "10", "100", "--table")
@@ -29,9 +34,35 @@ def _collect() -> str:
     return text[text.index("\ncollect\n") + 1 : text.index("\n\nrepair\n")]
 
 
+ONLINE = ("cobalt", "cobalt_ptb", "single_turn_grpo", "mt_grpo", "verpo")
+MODELS = ("Qwen/Qwen3-8B", "deepseek-ai/DeepSeek-R1-Distill-Llama-8B")
+CARDS = ((4, "h100-80"), (8, "h100-80"), (4, "h200"))
+
+
+def _memory() -> str:
+    a = Assumptions()
+    heads = [f"{count} x {kind}" for count, kind in CARDS]
+    lines = [f"| recipe, tokens | model | {' | '.join(heads)} |", f"|---|---|{'---|' * len(heads)}"]
+    for recipe in ONLINE:
+        config = compose(recipe, "gpu", "published", {"cobalt.config_dir": str(CONFIG_DIR)})
+        tokens = int(config.data.max_prompt_length) + int(config.data.max_response_length)
+        for name in MODELS:
+            cells = []
+            for count, kind in CARDS:
+                card = a[f"gpu.{kind}.memory_gb"] * 1e9 / GIB
+                given = replace(settings(config, tokens, card), devices=count)
+                phases = online(KNOWN[name].sizes, given)
+                needed = [sum(parts.values()) / GIB for parts in phases.values()]
+                said = ", ".join(f"{each:.1f}" for each in needed)
+                cells.append(f"{said} of {card:.1f}{'' if max(needed) <= card else ': refused'}")
+            lines.append(f"| `{recipe}`, {tokens:,} | {Path(name).name} | {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
 PARTS: dict[str, Callable[[], str]] = {
     "example": lambda: f"```text\n{_printed(*FLAGS)}\n```",
     "collect": lambda: f"```text\n{_collect()}\n```",
+    "memory": _memory,
     "assumptions": markdown,
 }
 

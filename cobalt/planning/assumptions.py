@@ -131,7 +131,6 @@ _ROWS: list[tuple[str, float, str, str]] = [
     ("training.forward_mfu", 0.45, "share",
      "of peak operations in forward passes for log-probabilities; not measured"),
     ("training.cpu_mfu", 0.45, "share", "of peak operations in the CPU profile; from the demo's CPU seconds"),
-    ("training.state_bytes", 16, "bytes", "fp32 weights, gradients and Adam's two moments, per parameter"),
     ("training.offload_bytes", 24, "bytes",
      "Adam's state to the GPU and back, per parameter and optimiser step"),
     ("training.pcie_gb_s", 20, "GB/s", "between host and GPU; not measured"),
@@ -140,7 +139,6 @@ _ROWS: list[tuple[str, float, str, str]] = [
     ("training.cpu_step_s", 0.3, "s", "the same in the CPU profile"),
     ("training.start_s", 240, "s", "start of Ray, trainer and sampler; not measured"),
     ("training.cpu_start_s", 45, "s", "the same in the CPU profile, as the demo shows it"),
-    ("training.activation_gb", 8, "GB", "per GPU: activations with checkpointing; not measured"),
     # Files and the parts that are one process.
     ("disk.json_overhead", 1.1, "times", "JSON's quotes, keys and escapes; not measured"),
     ("disk.adapters", 0.02, "of the weights", "adapters of rank 32 and their moments; not measured"),

@@ -252,6 +252,13 @@ def _training(sizes: _Sizes, settings: Settings, method: str) -> Iterator[Traini
         offline=offline,
         submitted=sizes.config.tasks.has_stored,
         pass_sequences=int(settings.number("actor_rollout_ref.actor.ppo_micro_batch_size_per_gpu", 1)),
+        scored_sequences=int(
+            max(
+                settings.number(f"actor_rollout_ref.{part}.log_prob_micro_batch_size_per_gpu", 1)
+                for part in ("ref", "rollout")
+            )
+        ),
+        longest=0 if offline else given.max_prompt_tokens + given.max_response_tokens,
         validation_tasks=sizes.of("dev") if validates else 0.0,
         validation_contexts=each,
         validate_every=max(0, int(settings.number("trainer.test_freq", -1))) if validates else 0,
@@ -263,6 +270,12 @@ def _training(sizes: _Sizes, settings: Settings, method: str) -> Iterator[Traini
     if sizes.config.controls.single_turn_training:
         # As many steps as the other training, on statements.
         single = replace(
-            one, name="train_single", turns=1, on_statements=True, offline=False, validation_contexts=1.0
+            one,
+            name="train_single",
+            turns=1,
+            on_statements=True,
+            offline=False,
+            validation_contexts=1.0,
+            longest=given.max_prompt_tokens + given.max_response_tokens,
         )
         yield replace(single, completions=given.completions)

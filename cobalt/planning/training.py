@@ -10,7 +10,8 @@ from cobalt.planning.devices import DoesNotFit, Job, sample
 from cobalt.planning.lengths import Response, prompt
 from cobalt.planning.stages import Plan, Stage
 from cobalt.planning.workload import Training
-from cobalt.training.memory import sharded
+from cobalt.training.memory import GIB, sharded
+from cobalt.training.phases import Online, online
 
 # Passes over a token, in forward passes: a backward pass is two, checkpointing repeats the forward pass.
 # Adapters need no gradients of the weights, which are half of the backward pass.
@@ -121,49 +122,33 @@ def training(plan: Plan, given: Training, cut: Contexts) -> tuple[Stage, float]:
 
 
 def _fits(plan: Plan, given: Training) -> None:
+    """The arithmetic of a training itself (cobalt.training.memory and phases), for the longest sequences."""
     sheet, a, on = plan.sheet, plan.a, plan.trainer
+    longest = given.longest or given.max_prompt_tokens + given.response_tokens
+    update = sheet.put("tokens of a pass of the update at most", "sequences * tokens", "tokens",
+                       sequences=given.pass_sequences, tokens=longest)  # fmt: skip
     if given.offline:
-        _fits_sharded(plan, given)
-        return
-    each = a["sampling.weight_bytes"] if given.lora else a["training.state_bytes"]
-    if given.offload and not given.lora:
-        each -= 8  # Adam's moments wait in the host's memory
-    needed = sheet.put(
-        "memory of a GPU for the training's state", "params_B * bytes / gpus + activations", "GB",
-        params_B=on.model.params_b, bytes=each, gpus=on.gpus, activations=a["training.activation_gb"],
-    )  # fmt: skip
-    if needed > on.memory:
-        raise DoesNotFit(
-            f"{given.name}: {on.model.name} needs {needed:.0f} GB on each of {on.gpus} x {on.kind} "
-            f"({on.memory:g} GB) to be trained: give more GPUs, or adapters ('train.lora_rank')"
-        )
-
-
-def _fits_sharded(plan: Plan, given: Training) -> None:
-    """The arithmetic of `cobalt.training.memory`, for passes of the longest sequences."""
-    sheet, on = plan.sheet, plan.trainer
-    longest = sheet.put(
-        "tokens of a pass at most", "sequences * (prompt + response)", "tokens",
-        sequences=given.pass_sequences, prompt=given.max_prompt_tokens, response=given.response_tokens,
-    )  # fmt: skip
-    parts = {
-        name: value / 1e9
-        for name, value in sharded(
-            on.model.sizes, devices=on.gpus, lora_rank=given.lora_rank, tokens=longest, checkpointing=True
-        ).items()
-    }
-    needed = sheet.put(
-        "memory of a GPU for the training, weights, gradients and optimiser sharded", " + ".join(parts), "GB",
-        **parts,
-    )  # fmt: skip
-    if needed > on.memory:
-        said = " + ".join(f"{name} {value:.1f}" for name, value in parts.items())
-        raise DoesNotFit(
-            f"{given.name}: {on.model.name} needs {said} = {needed:.0f} GB on each of {on.gpus} x {on.kind} "
-            f"({on.memory:g} GB) to be trained offline: give more GPUs ('train.gpus'), adapters "
-            "('train.lora_rank'), or shorter sequences ('train.max_prompt_tokens', "
-            "'train.max_response_tokens')"
-        )
+        phases = {"training": sharded(
+            on.model.sizes, devices=on.gpus, lora_rank=given.lora_rank, tokens=update, checkpointing=True
+        )}  # fmt: skip
+    else:
+        scored = sheet.put("tokens of a pass for log-probabilities at most", "sequences * tokens", "tokens",
+                           sequences=given.scored_sequences, tokens=longest)  # fmt: skip
+        phases = online(on.model.sizes, Online(
+            on.gpus, on.memory * 1e9 / GIB, given.memory_share or a["sampling.training_memory_share"],
+            update, scored, longest, lora_rank=given.lora_rank, optimiser_offload=given.offload,
+        ))  # fmt: skip
+    for name, parts in phases.items():
+        shown = {part: size / 1e9 for part, size in parts.items()}
+        needed = sheet.put(f"memory of a GPU, {name}", " + ".join(shown), "GB", **shown)
+        if needed > on.memory:
+            said = " + ".join(f"{part} {size:.1f}" for part, size in shown.items() if size)
+            raise DoesNotFit(
+                f"{given.name}: {on.model.name} needs {said} = {needed:.0f} GB on each of {on.gpus} x "
+                f"{on.kind} ({on.memory:g} GB) for the {name}: give more GPUs ('train.gpus'), adapters "
+                "('train.lora_rank'), or shorter sequences ('train.max_prompt_tokens', "
+                "'train.max_response_tokens')"
+            )
 
 
 def _tokens(

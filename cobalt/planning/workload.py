@@ -43,9 +43,10 @@ class Training:
     ``tests`` per program. ``rows`` to train on, None for those of the contexts; ``on_statements``: they show
     no programs. ``reference``, ``old_log_probs``: log-probabilities that are computed again. ``offload``: the
     optimiser's state waits in the host's memory. ``offline``: nothing is sampled or run; ``submitted``: the
-    stored programs are people's; ``pass_sequences``: at once on a device. ``keep``: checkpoints kept, None
-    for all. Validation answers ``validation_contexts`` per validation task. ``memory_share`` of a GPU for
-    the sampler, None for the assumption.
+    stored programs are people's; ``pass_sequences``, ``scored_sequences``: at once on a device in updates and
+    for log-probabilities; ``longest``: tokens of a whole sequence, 0 for prompt and response. ``keep``:
+    checkpoints kept, None for all. Validation answers ``validation_contexts`` per validation task.
+    ``memory_share`` of a GPU for the sampler, None for the assumption.
     """
 
     name: str
@@ -67,6 +68,8 @@ class Training:
     offline: bool = False
     submitted: bool = False
     pass_sequences: int = 1
+    scored_sequences: int = 1
+    longest: int = 0
     validation_tasks: float = 0.0
     validation_contexts: float = 1.0
     validate_every: int = 0

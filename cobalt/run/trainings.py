@@ -116,12 +116,13 @@ def overrides(given: Train) -> list[str]:
 
 
 def check_composed(job: Job) -> None:
-    """Compose verl's configuration, so that a wrong override is found before anything starts, as is an
-    offline training whose weights and optimiser alone cannot fit.
+    """Compose verl's configuration, so that a wrong override is found before anything starts, as is a
+    training whose weights and optimiser alone cannot fit.
 
     Raises InputError.
     """
     from cobalt.training.memory import fit
+    from cobalt.training.phases import memory
     from cobalt.training.settings import compose
 
     given = job.config.train
@@ -129,8 +130,7 @@ def check_composed(job: Job) -> None:
     recipe = str(_own(job)) if is_own(given.recipe) else given.recipe
     values = {"actor_rollout_ref.model.path": str(job.model)}
     config = compose(recipe, given.profile, scale, values, overrides(given))
-    if config.cobalt.method == "offline":
-        fit(config, 1)
+    (fit if config.cobalt.method == "offline" else memory)(config, 1)
 
 
 def _rows(path: Path) -> int:

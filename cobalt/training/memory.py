@@ -12,7 +12,7 @@ from cobalt.errors import InputError
 GIB = 2**30
 CARD_GIB = 80.0  # where the card is not at hand
 CHUNK = 1024  # tokens whose logits exist at once (cobalt.training.sharded)
-_RESERVE_GIB = 3.0  # context, communication, fragmentation
+RESERVE_GIB = 3.0  # context, communication, fragmentation
 
 
 @dataclass(frozen=True)
@@ -74,6 +74,19 @@ def sizes(folder: Path | str) -> Sizes | None:
         return None
 
 
+def activations(of: Sizes, half: int, checkpointing: bool) -> float:
+    """Bytes per token that forward and backward pass hold at most, with attention that keeps no scores.
+
+    A layer keeps its norms' inputs in fp32 and their outputs, queries, keys and values (normalised in some
+    models), and four times the inner width; its backward pass adds gradients of the gated product.
+    """
+    attention = 5 * of.head_dim * (of.heads + of.kv_heads)
+    kept = 8 * of.width + attention + 4 * of.inner
+    if checkpointing:
+        return half * (of.layers * of.width + kept + 2.5 * of.width + 2 * of.inner)
+    return half * (of.layers * kept + 14 * of.width)
+
+
 def sharded(
     of: Sizes, *, devices: int, lora_rank: int, tokens: float, checkpointing: bool, cpu: bool = False
 ) -> dict[str, float]:
@@ -86,20 +99,23 @@ def sharded(
     half = 4 if cpu else 2
     trained = of.adapters(lora_rank) if lora_rank else of.parameters
     weights = 4 * trained + (half * of.parameters if lora_rank else 0)
-    gathered = half * (of.embeddings + 2 * of.layer)
-    if not lora_rank:
-        gathered += half * (of.embeddings + of.layer) + 4 * max(of.embeddings, of.layer)
-    inside = half * (24 * of.width + 8 * of.inner)  # what a layer keeps for its backward pass
-    kept = of.layers * half * of.width + inside if checkpointing else of.layers * inside
     return {
         "weights": weights / devices,
         "gradients": 4 * trained / devices,
         "optimiser": 8 * trained / devices,
-        "gathered": gathered,
-        "activations": tokens * kept,
+        "gathered": gathered(of, half, trains=not lora_rank),
+        "activations": tokens * activations(of, half, checkpointing),
         "logits": min(tokens, CHUNK) * of.vocabulary * (8 + 2 * half),
-        "reserve": 0.0 if cpu else _RESERVE_GIB * GIB,
+        "reserve": 0.0 if cpu else RESERVE_GIB * GIB,
     }
+
+
+def gathered(of: Sizes, half: int, *, trains: bool) -> float:
+    """Embeddings and two layers in whole, and their gradients before they are sharded."""
+    whole = half * (of.embeddings + 2 * of.layer)
+    if trains:
+        whole += half * (of.embeddings + of.layer) + 4 * max(of.embeddings, of.layer)
+    return whole
 
 
 def fit(config: Any, tokens: int) -> str:
@@ -117,7 +133,7 @@ def fit(config: Any, tokens: int) -> str:
         of, devices=devices, lora_rank=rank, tokens=micro * tokens, cpu=cpu,
         checkpointing=bool(given.enable_gradient_checkpointing),
     )  # fmt: skip
-    has, what = _card(cpu, devices)
+    has, what = card(config)
     needed = sum(parts.values()) / GIB
     trained = of.adapters(rank) if rank else of.parameters
     said = (
@@ -142,34 +158,18 @@ def number(gib: float) -> str:
     return f"{gib:,.1f}" if gib >= 10 else f"{gib:.2f}"
 
 
-def _card(cpu: bool, devices: int) -> tuple[float, str]:
+def card(config: Any) -> tuple[float, str]:
     """(GiB for one process, what has them)."""
-    if cpu:
+    if config.trainer.device == "cpu":
         import psutil
 
-        return psutil.virtual_memory().total / devices / GIB, "a process's share of this machine"
+        share = psutil.virtual_memory().total / int(config.trainer.n_gpus_per_node) / GIB
+        return share, "a process's share of this machine"
+    if config.cobalt.card_gib is not None:
+        return float(config.cobalt.card_gib), "a card (cobalt.card_gib)"
     import torch
 
     if torch.cuda.is_available():
         found = torch.cuda.get_device_properties(0)
         return found.total_memory / GIB, found.name
-    return CARD_GIB, "a card (none is here, one of 80 GiB is assumed)"
-
-
-def memory(config: Any) -> str:
-    """One line for verl's recipes: weights, gradients and Adam's moments per device (16 bytes per parameter
-    in fp32 training, sharded), without activations and the rollout's cache.
-    """
-    of = sizes(config.actor_rollout_ref.model.path)
-    if of is None:
-        return "not estimated (the model is not a local folder with the usual sizes)"
-    devices = int(config.trainer.n_gpus_per_node) * int(config.trainer.nnodes)
-    share = float(config.actor_rollout_ref.rollout.gpu_memory_utilization or 0.0)
-    rollout = (
-        "" if config.trainer.device == "cpu"
-        else f"; the rollout takes {100 * share:.0f} % of each GPU while it samples"
-    )  # fmt: skip
-    return (
-        f"{of.parameters / 1e6:,.1f} M parameters, {16 * of.parameters / devices / GIB:,.2f} GiB per device "
-        f"for weights, gradients and optimiser, activations not counted{rollout}"
-    )
+    return CARD_GIB, "a card (none is here, one of 80 GiB is assumed; cobalt.card_gib says otherwise)"

@@ -16,8 +16,9 @@ from cobalt.training import outcome
 from cobalt.training.attention import settle
 from cobalt.training.data import PUBLIC, DataCheck, check_file, check_files, fit_prompts
 from cobalt.training.dialogue import DialogueSettings
-from cobalt.training.memory import fit, memory
+from cobalt.training.memory import fit
 from cobalt.training.mix import write_mix
+from cobalt.training.phases import memory
 from cobalt.training.plan import Plan, make_plan
 from cobalt.training.plugins import load_plugins
 from cobalt.training.scoring import Scorer, reward_profile, token_counter
@@ -43,6 +44,7 @@ def prepare(config: Any) -> tuple[Plan, list[str]]:
         checks, longest = _stored(config, tokenizer)
     else:
         checks = _rows(config, tokenizer, notes)
+        longest = checks["train_files"].longest_prompt + int(data.max_response_length)
         token_counter(settings.token_counter, tokenizer)
         DialogueSettings.read(config)
         Constants(**settings.verpo)
@@ -52,6 +54,7 @@ def prepare(config: Any) -> tuple[Plan, list[str]]:
     actor.ppo_micro_batch_size_per_gpu = min(int(actor.ppo_micro_batch_size_per_gpu), max(1, mini))
     if settings.method == "verl":
         _check_blocks(settings.token_mean_over, actor, mini)
+        notes += _raise_bounds(config.actor_rollout_ref, longest)
     for part in (config.actor_rollout_ref.rollout, config.actor_rollout_ref.ref):
         # batches come in whole mini-batches, also where samples were masked, and verl wants equal passes
         part.log_prob_micro_batch_size_per_gpu = _divisor(mini, int(part.log_prob_micro_batch_size_per_gpu))
@@ -74,7 +77,7 @@ def prepare(config: Any) -> tuple[Plan, list[str]]:
         notes.append(f"memory: {fit(config, longest)}")
         notes.append(f"objective: {settings.offline.objective}; nothing is sampled or run")
         return plan, notes
-    notes.append(f"memory: {memory(config)}")
+    notes.append(f"memory: {memory(config, longest)}")
     notes.append(f"reward: profile {settings.reward_profile}, evaluator {settings.evaluator}")
     if settings.token_counter == "policy":
         notes.append("tokens in the reward are counted with the policy's tokenizer, not with o200k_base")
@@ -83,14 +86,29 @@ def prepare(config: Any) -> tuple[Plan, list[str]]:
 
 
 def _check_blocks(rows: Any, actor: Any, mini: int) -> None:
-    """Blocks of the loss lie within micro-batches, so they must fill them."""
-    micro = int(actor.ppo_micro_batch_size_per_gpu)
-    anyway = actor.use_dynamic_bsz or actor.loss_agg_mode != "token-mean" or micro == mini
-    if rows is not None and not (isinstance(rows, int) and rows > 0 and (anyway or micro % rows == 0)):
+    """Blocks of the loss lie within the rows of a mini-batch on a device, so they must fill them."""
+    number = rows is None or (isinstance(rows, int) and rows > 0)
+    if not number or (rows and actor.loss_agg_mode == "token-mean" and mini % rows):
         raise InputError(
-            f"cobalt.token_mean_over={rows}: must be null or a number of sequences that divides "
-            f"actor_rollout_ref.actor.ppo_micro_batch_size_per_gpu={micro}"
+            f"cobalt.token_mean_over={rows}: must be null or a number of sequences that divides the {mini} "
+            "of a mini-batch on each device (actor.ppo_mini_batch_size x rollout.n / devices)"
         )
+
+
+def _raise_bounds(policy: Any, longest: int) -> list[str]:
+    """Raise bounds on the tokens of a pass that are below the longest sequence, which verl does not cut."""
+    apart = int(policy.actor.fsdp_config.ulysses_sequence_parallel_size)
+    least, notes = -(-longest // apart), []
+    for part, name, dynamic in (
+        ("actor", "ppo_max_token_len_per_gpu", "use_dynamic_bsz"),
+        ("rollout", "log_prob_max_token_len_per_gpu", "log_prob_use_dynamic_bsz"),
+        ("ref", "log_prob_max_token_len_per_gpu", "log_prob_use_dynamic_bsz"),
+    ):
+        given = int(policy[part][name])
+        if policy[part][dynamic] and given < least:
+            policy[part][name] = least
+            notes.append(f"{part}.{name} raised from {given} to {least}, the longest sequence")
+    return notes
 
 
 def _divisor(number: int, bound: int) -> int:

@@ -11,6 +11,7 @@ from typing import Any
 
 import transfer_queue as tq
 from omegaconf import open_dict
+from tensordict import TensorDict
 from verl.protocol import DataProto
 from verl.trainer.ppo.v1.trainer_base import register_trainer
 from verl.trainer.ppo.v1.trainer_sync import PPOTrainerSync
@@ -20,7 +21,7 @@ from verl.workers.utils.padding import response_from_nested
 from cobalt.errors import InfraError
 from cobalt.rewards.verpo import Constants
 from cobalt.training import advantages, outcome
-from cobalt.training.losses import loss_function
+from cobalt.training.losses import COLUMN, block_tokens, in_blocks, loss_function
 from cobalt.training.plugins import load_plugins
 from cobalt.training.private import check_trainer
 from cobalt.training.watch import check_numbers
@@ -40,7 +41,8 @@ class CobaltTrainer(PPOTrainerSync):
       ``actor/entropy`` only.
     - ``reward/step_share``: the part of a step that waits for nothing but verdicts.
     - The keys of the rows reach estimators that need more than rewards (cobalt.training.advantages).
-    - ``cobalt.token_mean_over`` gives the workers another loss function (cobalt.training.losses).
+    - ``cobalt.token_mean_over`` gives the workers another loss function, and rows the tokens of their blocks
+      (cobalt.training.losses).
     """
 
     def __init__(self, config: Any) -> None:
@@ -111,7 +113,16 @@ class CobaltTrainer(PPOTrainerSync):
 
     def _compute_advantage(self, batch: Any, metrics: dict[str, Any]) -> Any:
         with advantages.rows(batch.keys, Constants(**self.config.cobalt.verpo)):
-            return super()._compute_advantage(batch, metrics)
+            batch = super()._compute_advantage(batch, metrics)
+        if in_blocks(self.config):
+            got = tq.kv_batch_get(
+                keys=batch.keys, partition_id=batch.partition_id, select_fields=["response_mask"]
+            )
+            tokens = [int(mask.sum()) for mask in got["response_mask"].unbind()]
+            column = block_tokens(tokens, int(self.config.cobalt.token_mean_over))
+            fields = TensorDict({COLUMN: column}, batch_size=len(tokens))
+            batch = tq.kv_batch_put(keys=batch.keys, partition_id=batch.partition_id, fields=fields)
+        return batch
 
     def _compute_metrics(self, batch: Any, metrics: Any, timing_raw: Any, **rest: Any) -> None:
         super()._compute_metrics(batch, metrics, timing_raw, **rest)

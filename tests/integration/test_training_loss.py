@@ -87,25 +87,36 @@ def gradient(folder, data, weighting):
     return {name: value.grad for name, value in model.named_parameters() if value.grad is not None}
 
 
+ACTOR, MODEL = "actor_rollout_ref.actor", "actor_rollout_ref.model"
+CASES = {
+    "single": [2, f"{ACTOR}.ppo_micro_batch_size_per_gpu=1"],
+    "pairs": [2, f"{ACTOR}.ppo_micro_batch_size_per_gpu=2"],
+    "whole": [2, f"{ACTOR}.ppo_micro_batch_size_per_gpu=6"],
+    # 26 tokens are two long rows, or a long one and two short ones, wherever their partners are
+    "packed": [2, f"{ACTOR}.use_dynamic_bsz=true", f"{ACTOR}.ppo_max_token_len_per_gpu=26"],
+    # last by its name: verl replaces the forward function of the class
+    "with_chunks": [2, f"{ACTOR}.ppo_micro_batch_size_per_gpu=1", f"{MODEL}.use_fused_kernels=true",
+                    f"{MODEL}.use_remove_padding=true"],
+    "verl": ["null", f"{ACTOR}.ppo_micro_batch_size_per_gpu=2"],
+}  # fmt: skip
+
+
 @pytest.fixture(scope="module")
 def updates(tmp_path_factory):
-    """Folder, rows per rank, and how far the weights went: by ``token_mean_over`` and micro-batch size."""
+    """Folder, rows per rank, and how far the weights went: by the name of the case."""
     folder = tmp_path_factory.mktemp("loss")
     make_model(folder / "model")
     data = [make_rows(rank) for rank in range(RANKS)]
     for rank, rows in enumerate(data):
         torch.save(rows, folder / f"rank_{rank}.pt")
-    cases = [(2, 2), (2, 6), (4, 6), (None, 2)]
-    for rows, micro in cases:
-        actor = "actor_rollout_ref.actor"
+    for name, (rows, *how) in CASES.items():
         config = compose("cobalt", "cpu", "tiny", {"cobalt.config_dir": str(CONFIG_DIR)}, [
-            f"actor_rollout_ref.model.path={folder / 'model'}", f"cobalt.token_mean_over={rows or 'null'}",
-            f"{actor}.ppo_micro_batch_size_per_gpu={micro}", f"{actor}.use_kl_loss=true",
-            f"{actor}.kl_loss_coef={KL}", f"{actor}.grad_clip=1e6", f"{actor}.optim.optimizer=SGD",
-            f"{actor}.optim.lr=1.0", f"{actor}.optim.lr_warmup_steps=0",
-            f"~{actor}.optim.override_optimizer_config.fused",
+            f"{MODEL}.path={folder / 'model'}", f"cobalt.token_mean_over={rows}", f"{ACTOR}.use_kl_loss=true",
+            f"{ACTOR}.kl_loss_coef={KL}", f"{ACTOR}.grad_clip=1e6", f"{ACTOR}.optim.optimizer=SGD",
+            f"{ACTOR}.optim.lr=1.0", f"{ACTOR}.optim.lr_warmup_steps=0",
+            f"~{ACTOR}.optim.override_optimizer_config.fused", *how,
         ])  # fmt: skip
-        case = folder / f"{rows}_{micro}"
+        case = folder / name
         case.mkdir()
         OmegaConf.save(config, case / "config.yaml")
     with socket.socket() as free:
@@ -125,7 +136,7 @@ def updates(tmp_path_factory):
     ]
     said = [rank.communicate(timeout=300)[0].decode() for rank in ranks]
     assert [rank.returncode for rank in ranks] == [0, 0], said[0][-3000:]
-    moved = {case: torch.load(folder / f"{case[0]}_{case[1]}" / "moved.pt") for case in cases}
+    moved = {case: torch.load(folder / case / "moved.pt") for case in CASES}
     return folder, data, moved
 
 
@@ -143,23 +154,18 @@ def in_blocks(rows, mean):
     return weigh
 
 
-@pytest.mark.parametrize("micro", [2, 6])
-def test_every_pair_weighs_the_same(updates, micro):
+@pytest.mark.parametrize("case", ["single", "pairs", "whole", "packed", "with_chunks"])
+def test_every_pair_weighs_the_same(updates, case):
     folder, data, moved = updates
-    assert same(moved[2, micro], gradient(folder, data, in_blocks(2, token_mean)))
-
-
-def test_a_shorter_last_block_counts_by_its_sequences(updates):
-    folder, data, moved = updates
-    assert same(moved[4, 6], gradient(folder, data, in_blocks(4, token_mean)))
+    assert same(moved[case], gradient(folder, data, in_blocks(2, token_mean)))
 
 
 def test_without_blocks_the_loss_is_verls(updates):
     folder, data, moved = updates
     tokens = sum(float(sum(mask.sum() for mask in rows["response_mask"])) for rows in data)
     whole = gradient(folder, data, lambda values, masks: (values * masks).sum() * RANKS / tokens)
-    assert same(moved[None, 2], whole)
-    assert not same(moved[2, 2], whole)
+    assert same(moved["verl"], whole)
+    assert not same(moved["pairs"], whole)
 
 
 @pytest.mark.skipif("COBALT_PUBLISHED_REPO" not in os.environ, reason="COBALT_PUBLISHED_REPO names no folder")
@@ -167,4 +173,4 @@ def test_pairs_weigh_as_in_the_published_trainer(updates):
     folder, data, moved = updates
     agg_loss = published("agg_loss")
     mean = in_blocks(2, lambda values, masks: agg_loss(values, masks, "token-mean"))
-    assert same(moved[2, 2], gradient(folder, data, mean))
+    assert same(moved["pairs"], gradient(folder, data, mean))

@@ -134,7 +134,7 @@ def test_the_workers_get_the_loss_that_is_asked_for():
         return losses
 
     (loss,) = given()
-    assert loss.func is not ppo_loss and loss.keywords["rows"] == 2
+    assert loss.func is not ppo_loss
     assert loss.keywords["config"].clip_ratio_high == 0.4
     assert given("cobalt.token_mean_over=null") == []
     assert given("actor_rollout_ref.actor.loss_agg_mode=seq-mean-token-mean") == []
@@ -146,21 +146,41 @@ def test_the_workers_get_the_loss_that_is_asked_for():
         (["cobalt.token_mean_over=2"], False),
         (["cobalt.token_mean_over=3"], True),
         (["cobalt.token_mean_over=3", "actor_rollout_ref.actor.loss_agg_mode=seq-mean-token-mean"], False),
-        (["cobalt.token_mean_over=3", "actor_rollout_ref.actor.use_dynamic_bsz=true"], False),
+        (["cobalt.token_mean_over=3", "actor_rollout_ref.actor.use_dynamic_bsz=true"], True),
+        (["cobalt.token_mean_over=256"], False),
         (["cobalt.token_mean_over=0"], True),
         (["cobalt.token_mean_over=pair"], True),
         (["cobalt.token_mean_over=null"], False),
     ],
 )
-def test_blocks_of_the_loss_fill_micro_batches(overrides, refused):
+def test_blocks_of_the_loss_fill_mini_batches(overrides, refused):
     from contextlib import nullcontext
 
     from cobalt.training.prepare import _check_blocks
 
     config = compose("cobalt", "gpu", "published", {}, overrides)
-    message = "token_mean_over=.* must be null or a number of sequences that divides .*=2"
+    message = "token_mean_over=.* must be null or a number of sequences that divides the 256 of"
     with pytest.raises(InputError, match=message) if refused else nullcontext():
         _check_blocks(config.cobalt.token_mean_over, config.actor_rollout_ref.actor, 256)
+
+
+def test_bounds_below_the_longest_sequence_are_raised():
+    from cobalt.training.prepare import _raise_bounds
+
+    dynamic = "actor_rollout_ref.actor.use_dynamic_bsz=true"
+    policy = compose("mt_grpo", "gpu", "published", {}, [dynamic]).actor_rollout_ref
+    assert _raise_bounds(policy, 24_576) == [
+        "actor.ppo_max_token_len_per_gpu raised from 16384 to 24576, the longest sequence"
+    ]
+    assert policy.ref.log_prob_max_token_len_per_gpu == 24_576  # follows, as does the rollout's
+    assert policy.rollout.log_prob_max_token_len_per_gpu == 24_576
+    own = "actor_rollout_ref.ref.log_prob_max_token_len_per_gpu=100"
+    two = "actor_rollout_ref.actor.fsdp_config.ulysses_sequence_parallel_size=2"
+    policy = compose("mt_grpo", "gpu", "published", {}, [dynamic, own, two]).actor_rollout_ref
+    assert _raise_bounds(policy, 24_575) == [
+        "ref.log_prob_max_token_len_per_gpu raised from 100 to 12288, the longest sequence"
+    ]
+    assert _raise_bounds(compose("mt_grpo", "gpu", "published", {}).actor_rollout_ref, 10**6) == []
 
 
 @pytest.mark.parametrize(

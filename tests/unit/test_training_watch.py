@@ -13,8 +13,9 @@ from omegaconf import OmegaConf
 from cobalt.errors import InfraError, InputError
 from cobalt.training import outcome
 from cobalt.training.card import card
-from cobalt.training.memory import memory, sizes
+from cobalt.training.memory import sizes
 from cobalt.training.outcome import TrainResult
+from cobalt.training.phases import memory
 from cobalt.training.watch import Collapse, Watch, best, validation_score
 
 BOUNDS = {
@@ -287,8 +288,8 @@ def test_memory_is_estimated_from_the_models_sizes(tmp_path):
     }  # fmt: skip
     (folder / "config.json").write_text(json.dumps(given))
     assert sizes(folder).parameters == 100 * 8 + 2 * (8 * 4 * (4 + 2) + 3 * 8 * 16)
-    assert "parameters" in memory(config(tmp_path))
+    assert "parameters" in memory(config(tmp_path), 100)
     (folder / "config.json").write_text(json.dumps(given | {"num_experts": 8}))
     assert sizes(folder) is None
     (folder / "config.json").write_text("{}")
-    assert sizes(folder) is None and "not estimated" in memory(config(tmp_path))
+    assert sizes(folder) is None and "not estimated" in memory(config(tmp_path), 100)
