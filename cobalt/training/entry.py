@@ -22,24 +22,14 @@ from typing import Any
 from cobalt import cluster
 from cobalt.errors import CobaltError, InputError
 from cobalt.files import atomic_write
-from cobalt.training import leftovers, outcome
+from cobalt.training import forwarded, outcome
 from cobalt.training.prepare import check_parts, missing_devices, prepare
 from cobalt.training.private import RUNNER, plain_task_runner, training_job
 from cobalt.training.process import WRITER_WAIT_S, end_with_parent, writer_lock
 
 NOT_HERE = "not on this machine:"  # opens the note of a dry run that could not go on
 FAILURE, COUNTERS, PLAN = "failure.json", "evaluator.json", "plan.json"
-_FORWARDED = (
-    "COBALT_RUN_DIR",
-    "VERL_FILE_LOGGER_PATH",
-    "TENSORBOARD_DIR",
-    "PYTHONPATH",
-    "HF_HUB_OFFLINE",
-    "OMP_NUM_THREADS",
-    "TOKENIZERS_PARALLELISM",
-    "VLLM_NO_USAGE_STATS",
-    "RAY_SERVE_QUEUE_LENGTH_RESPONSE_DEADLINE_S",
-)
+_OF_A_START = ("num_cpus", "num_gpus", "object_store_memory", "include_dashboard")
 _started = time.monotonic()
 
 
@@ -132,24 +122,46 @@ def _train(config: Any, private: bool, address: str | None) -> None:
         return
     import ray
 
-    ray.shutdown()  # the check of the evaluator may have joined, without the variables that workers need
-    _refuse_busy_cluster()
-    from omegaconf import open_dict
-
+    from cobalt.training import pools, scoring
     from cobalt.training.runner import ClusterRunner
 
-    with open_dict(config):  # actors of a cluster that was there before inherit nothing from this process
-        names = (*_FORWARDED, *config.cobalt.env)
-        found = {name: os.environ[name] for name in names if name in os.environ}
-        hook = f"{leftovers.__name__}.{leftovers.on_node.__name__}"
-        config.ray_kwargs.ray_init.runtime_env = {"env_vars": found, "worker_process_setup_hook": hook}
-        config.ray_kwargs.ray_init.address = address or "local"
+    ray.shutdown()  # the check of the evaluator may have joined, without the variables that workers need
+    _join_cluster(config, address)
+    found = pools.start(config.cobalt)
+    if found is not None:
+        scoring.count_at_end(found)
     try:  # the name is given to one of two that start at once
         main_ppo.run_ppo(config, task_runner_class=ray.remote(name=RUNNER, namespace="cobalt")(ClusterRunner))
     except ValueError as error:
         if RUNNER not in str(error):
             raise
         raise InputError(_busy(address, training_job())) from None
+    finally:
+        forwarded.leave()
+
+
+def _join_cluster(config: Any, address: str | None) -> None:
+    """What verl would do, without printing what workers get: it finds Ray running."""
+    from omegaconf import OmegaConf
+    from verl.trainer.constants_ppo import get_ppo_ray_runtime_env
+
+    settings = OmegaConf.to_container(config.ray_kwargs.ray_init, resolve=True)
+    given = {name: value for name, value in (settings.get("runtime_env") or {}).items() if value is not None}
+    runtime = get_ppo_ray_runtime_env(config)
+    variables = {**runtime["env_vars"], **given.get("env_vars", {})}
+    if config.transfer_queue.enable:
+        variables["TRANSFER_QUEUE_ENABLE"] = "1"
+    if address is not None:  # Ray takes them for a cluster that it starts only
+        settings = {name: value for name, value in settings.items() if name not in _OF_A_START}
+    forwarded.join(
+        {
+            **settings,
+            "address": address or "local",
+            "runtime_env": {**runtime, **given, "env_vars": variables},
+        },
+        os.environ,
+        config.cobalt.env,
+    )
 
 
 class InProcessRunner:

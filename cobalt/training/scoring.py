@@ -230,8 +230,13 @@ def masked_keys(keys: list[str], masked: list[bool]) -> set[str]:
 _open: list[Any] = []  # evaluators of this process, to be closed and counted at its end
 
 
+def count_at_end(evaluator: Any) -> None:
+    """Have ``close_evaluators`` count and close it."""
+    _open.append(evaluator)
+
+
 def close_evaluators() -> dict[str, Any]:
-    """Close the evaluators that ``make_scorer`` opened here; returns their counters and isolation."""
+    """Close the evaluators that were opened here; returns their counters and isolation."""
     counters: dict[str, Any] = {}
     while _open:
         evaluator = _open.pop()
@@ -248,9 +253,13 @@ def make_scorer(settings: Mapping[str, Any], tokenizer: Any) -> Scorer:
     Raises InputError for an unknown profile or counter, or where ``o200k_base`` is asked for and not cached.
     """
     from cobalt.evaluator import connect
+    from cobalt.training import pools
 
-    evaluator = connect(settings["evaluator"], workers=settings["evaluator_workers"])
-    _open.append(evaluator)
+    if settings["evaluator"] == pools.HERE:
+        evaluator: Evaluator = pools.PoolEvaluator()
+    else:
+        evaluator = connect(settings["evaluator"], workers=settings["evaluator_workers"])
+    count_at_end(evaluator)
     return Scorer(
         evaluator,
         profile=reward_profile(settings["reward_profile"]),

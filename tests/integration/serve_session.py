@@ -122,7 +122,7 @@ class Cluster:
 
 
 @contextmanager
-def cluster(servers: Path | None = None) -> Iterator[Cluster]:
+def cluster(servers: Path | None = None, *, serve: bool = True) -> Iterator[Cluster]:
     """`ray start --head` with ports and folders of its own: another cluster may have the usual ones."""
     folder = Path(tempfile.mkdtemp(prefix="r"))  # socket paths must be short
     made = Cluster(folder, servers)
@@ -132,8 +132,9 @@ def cluster(servers: Path | None = None) -> Iterator[Cluster]:
             "--include-dashboard=false --node-ip-address=127.0.0.1",
             "Ray runtime started", folder,
         )  # fmt: skip
-        serve = made.run(f"serve start --http-host 127.0.0.1 --http-port {made.http}", folder)
-        assert serve.returncode == 0, serve.stdout + serve.stderr
+        if serve:
+            told = made.run(f"serve start --http-host 127.0.0.1 --http-port {made.http}", folder)
+            assert told.returncode == 0, told.stdout + told.stderr
         yield made
     finally:
         end(made.started)

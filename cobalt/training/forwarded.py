@@ -1,0 +1,134 @@
+"""Environment variables that every process of a training needs, on whichever node it runs.
+
+Ray's workers inherit the environment in which ``ray start`` was typed, not that of the training. The values
+travel in the job's runtime environment, which Ray shows on its dashboard and writes to its logs; keys (by
+name, or a URL with a password) therefore go through the memory of the cluster's head, and every worker takes
+them from there before anything runs in it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import re
+import time
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+_PREFIXES = (
+    "COBALT_",
+    "VERL_",
+    "VLLM_",
+    "FLASHINFER_",
+    "TORCH_",
+    "TORCHINDUCTOR_",
+    "TORCHDYNAMO_",
+    "PYTORCH_",
+    "TRITON_",
+    "NVTE_",
+    "CUDA_",
+    "CUBLAS_",
+    "NCCL_",
+    "GLOO_",
+    "UCX_",
+    "FI_",
+    "HF_",
+    "HUGGINGFACE_",
+    "HUGGING_FACE_",
+    "TRANSFORMERS_",
+    "TOKENIZERS_",
+    "TIKTOKEN_",
+    "TENSORBOARD_",
+    "WANDB_",
+    "MLFLOW_",
+    "SWANLAB_",
+    "OMP_",
+    "MKL_",
+    "SSL_CERT_",
+)
+_NAMES = frozenset(
+    {
+        "PYTHONPATH",
+        "PYTHONHASHSEED",
+        "PYTHONUNBUFFERED",
+        "FLASH_ATTENTION_DETERMINISTIC",
+        "XDG_CACHE_HOME",
+        "REQUESTS_CA_BUNDLE",
+        "CURL_CA_BUNDLE",
+        "RAY_SERVE_QUEUE_LENGTH_RESPONSE_DEADLINE_S",
+        *(f"{kind}_PROXY" for kind in ("HTTP", "HTTPS", "ALL", "NO")),
+        *(f"{kind}_proxy" for kind in ("http", "https", "all", "no")),
+    }
+)
+# Ray gives each worker its devices; the others belong to one machine's private cluster and to one process.
+_OWN = frozenset({"CUDA_VISIBLE_DEVICES", "COBALT_RAY_DIR", "WANDB_SERVICE"})
+_KEY = re.compile(r"(^|_)(API_?KEY|KEY|TOKEN|SECRET|PASSWORD|PASSWD|CREDENTIALS?)(_ID)?$")
+_PASSWORD = re.compile(r"://[^/@\s]*:[^/@\s]*@")
+_STORE, _PLACE = b"cobalt-keys:", "cobalt"
+_WAIT_S = 60.0
+
+
+def forwarded(
+    environment: Mapping[str, str], also: Iterable[str] = ()
+) -> tuple[dict[str, str], dict[str, str]]:
+    """What of ``environment`` every process needs, and the keys among it; ``also``: more names."""
+    more = frozenset(also)
+    found = {
+        name: value
+        for name, value in sorted(environment.items())
+        if name in more or (name not in _OWN and (name in _NAMES or name.startswith(_PREFIXES)))
+    }
+    keys = {name: value for name, value in found.items() if is_key(name, value)}
+    return {name: value for name, value in found.items() if name not in keys}, keys
+
+
+def is_key(name: str, value: str) -> bool:
+    """Whether a variable is none to be shown."""
+    return bool(value) and bool(_KEY.search(name) or _PASSWORD.search(value))
+
+
+def join(settings: dict[str, Any], environment: Mapping[str, str], also: Iterable[str] = ()) -> None:
+    """``ray.init`` with ``settings``, so that all of the job's workers have what ``forwarded`` says.
+
+    ``settings["runtime_env"]["env_vars"]`` holds what others want there; ``environment`` wins over it.
+    """
+    import ray
+    from ray.experimental import internal_kv
+
+    os.environ["RAY_OVERRIDE_JOB_RUNTIME_ENV"] = "1"  # a submitted job brings the variables of its submission
+    shown, keys = forwarded(environment, also)
+    wanted = {name: value for name, value in (settings.get("runtime_env") or {}).items() if value is not None}
+    wanted["env_vars"] = {**(wanted.get("env_vars") or {}), **shown}
+    if keys:
+        wanted["worker_process_setup_hook"] = f"{__name__}.take_keys"
+    ray.init(**{**settings, "runtime_env": wanted})
+    if keys:  # workers that were quicker wait
+        internal_kv._internal_kv_put(_store(), json.dumps(keys).encode(), overwrite=True, namespace=_PLACE)
+
+
+def leave() -> None:
+    """Take the keys out of the cluster's memory again."""
+    import ray
+    from ray.exceptions import RayError
+    from ray.experimental import internal_kv
+
+    with contextlib.suppress(RayError, RuntimeError):  # a cluster that is gone has forgotten them
+        if ray.is_initialized():
+            internal_kv._internal_kv_del(_store(), namespace=_PLACE)
+
+
+def take_keys() -> None:
+    """What Ray calls in every worker of the job when it starts."""
+    from ray.experimental import internal_kv
+
+    deadline = time.monotonic() + _WAIT_S
+    while (found := internal_kv._internal_kv_get(_store(), namespace=_PLACE)) is None:
+        if time.monotonic() > deadline:
+            raise TimeoutError("the training's keys (WANDB_API_KEY, HF_TOKEN, ...) did not arrive")
+        time.sleep(0.1)
+    os.environ.update(json.loads(found))
+
+
+def _store() -> bytes:
+    return _STORE + os.environ["COBALT_RUN_DIR"].encode()
