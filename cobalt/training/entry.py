@@ -93,7 +93,7 @@ def run(path: Path, check_only: bool) -> None:
         where = "starts one of its own here" if address is None else f"joins the one at {address}"
         notes.append(f"Ray cluster: {where}")
     _planned(config, path, plan, [*notes, *([f"{NOT_HERE} {lacking}"] if lacking else [])])
-    if check_only or plan.first_step > plan.steps:
+    if check_only or plan.first_step > plan.steps or _stop_asked(config):
         return
     try:
         _train(config, private, address)
@@ -102,6 +102,11 @@ def run(path: Path, check_only: bool) -> None:
 
         _tell(COUNTERS, close_evaluators())
         _say("ended")
+
+
+def _stop_asked(config: Any) -> bool:
+    """Whether the launcher was asked to stop while this process imported and checked."""
+    return (Path(config.trainer.default_local_dir).parent / outcome.STOP_REQUEST).exists()
 
 
 def _planned(config: Any, path: Path, plan: Any, notes: list[str]) -> None:

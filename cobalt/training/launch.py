@@ -224,7 +224,7 @@ def _tail(log: Path) -> str:
 def main(argv: list[str] | None = None) -> int:
     """Command line of the training scripts; arguments that are not flags are Hydra overrides.
 
-    Exit status 0: trained, or stopped by SIGTERM after a step, with a checkpoint to go on from.
+    Exit status 0: trained, or stopped by SIGTERM after a step (or `--stopped_status`).
     """
     from cobalt.progress import make_progress
 
@@ -254,11 +254,15 @@ def main(argv: list[str] | None = None) -> int:
         default="auto",
         help="auto (from the output's checkpoint), never, or a folder global_step_N",
     )
+    flags.add_argument(
+        "--stopped_status", type=int, default=0, help="exit status after a stop by SIGTERM (default 0)"
+    )
     flags.add_argument("--wandb", action="store_true", help="log to Weights & Biases too")
     flags.add_argument("--dry_run", action="store_true", help="check everything, print the plan, stop")
     flags.add_argument("overrides", nargs="*", metavar="key=value", help="Hydra overrides, passed to verl")
     args = vars(flags.parse_intermixed_args(argv))
     settle(args)
+    stopped_status = args.pop("stopped_status")
     missing = [f"--{name}" for name in ("model", "output") if args[name] is None]
     if missing:
         flags.error(f"the following arguments are required: {', '.join(missing)}")
@@ -271,6 +275,7 @@ def main(argv: list[str] | None = None) -> int:
         print(f"dry run: everything {'but the devices ' if elsewhere else ''}is in place")
     elif result.stopped:
         print(f"stopped after step {result.steps} of {result.plan['steps']}; the same command goes on")
+        return int(stopped_status)
     else:
         print(
             f"{result.steps} steps, {result.samples} samples, {result.masked} masked; model: {result.model}"

@@ -34,28 +34,85 @@ need_port() {
 # positive NAME: checks that the variable of that name holds a whole number of at least 1
 positive() { [[ ${!1} =~ ^[1-9][0-9]*$ ]] || die "$1='${!1}' must be a whole number of at least 1"; }
 
+# tied COMMAND ... & : in the background, ended by SIGTERM if this shell is killed.
+tied() {
+  if command -v setpriv >/dev/null; then exec setpriv --pdeathsig TERM "$@"; fi
+  exec "$@"
+}
+
+# first_free PORT: the first port from there on that nothing listens on here
+first_free() {
+  local port=$1
+  until port_free "$port"; do port=$((port + 1)); done
+  echo "$port"
+}
+
+# own_address: the address of this machine that others reach
+own_address() {
+  local found
+  found=${ADDRESS:-$(hostname -I 2>/dev/null | awk '{ print $1 }')}
+  echo "${found:-127.0.0.1}"
+}
+
 # start_head ADDRESS PORT CPUS GPUS [EVALUATOR]: a Ray head in the background; its process is $head_pid.
 # `ray stop` would end every Ray on the machine, so the process is kept and ended by its id.
 start_head() {
-  ray start --head --block --node-ip-address="$1" --port="$2" --num-cpus="$3" --num-gpus="$4" \
+  tied ray start --head --block --node-ip-address="$1" --port="$2" --num-cpus="$3" --num-gpus="$4" \
     --include-dashboard="${DASHBOARD:-false}" --resources="{\"evaluator\": ${5:-0}}" >&2 &
   head_pid=$!
   export RAY_ADDRESS=$1:$2
   local try
   for try in $(seq 60); do
-    if ray status >/dev/null 2>&1; then return; fi
+    if ray status >/dev/null 2>&1 || [ "$signals" != 0 ]; then return; fi
     kill -0 "$head_pid" 2>/dev/null || die "ray start failed; its messages are above"
     sleep 1
   done
   die "the Ray head at $RAY_ADDRESS did not answer within a minute"
 }
 
+# end_cluster: the processes that were started here, and nothing else
+end_cluster() {
+  local each seen
+  kill ${train_pid:-} ${head_pid:-} ${joined_pid:-} 2>/dev/null || true
+  for each in ${train_pid:-} ${head_pid:-} ${joined_pid:-}; do
+    while seen=$signals; wait "$each" 2>/dev/null || true; [ "$signals" != "$seen" ]; do :; done
+  done
+  train_pid='' head_pid='' joined_pid=''
+}
+
+# note_sigterm: from here on SIGTERM is counted, and passed on to the training, which saves after its step
+signals=0
+note_sigterm() {
+  trap 'signals=$((signals + 1)); [ -z "${train_pid:-}" ] || kill -TERM "$train_pid" 2>/dev/null || true' TERM
+}
+
+# train RECIPE [ARGUMENT ...]: with the evaluator that was started; returns the training's status
+train() {
+  local evaluator=serve status=0 seen
+  [ "${PROFILE:-gpu}" != cpu ] || evaluator=http://127.0.0.1:$SERVE_PORT # a CPU training has a Ray of its own
+  tied "scripts/train_$1.sh" --evaluator "$evaluator" "${@:2}" &
+  train_pid=$!
+  [ "$signals" = 0 ] || kill -TERM "$train_pid" 2>/dev/null || true
+  while seen=$signals; wait "$train_pid" && status=0 || status=$?; [ "$signals" != "$seen" ]; do :; done
+  train_pid=''
+  return "$status"
+}
+
 # wait_nodes COUNT: until so many nodes have joined
 wait_nodes() {
   local try
   for try in $(seq 120); do
-    if [ "$(python - <<<'import ray; ray.init(log_to_driver=False); print(sum(n["Alive"] for n in ray.nodes()))' \
-      2>/dev/null | tail -1)" = "$1" ]; then return; fi
+    if [ "$signals" != 0 ] || python - "$1" 2>/dev/null <<'PY'
+import sys
+
+import ray
+
+ray.init(log_to_driver=False)
+sys.exit(sum(node["Alive"] for node in ray.nodes()) < int(sys.argv[1]))
+PY
+    then return; fi
+    kill -0 "$head_pid" 2>/dev/null || die "the Ray head ended; its messages are above"
+    [ -z "${joined_pid:-}" ] || kill -0 "$joined_pid" 2>/dev/null || die "a node could not join; see above"
     sleep 2
   done
   die "fewer than $1 nodes joined $RAY_ADDRESS within four minutes"
@@ -68,6 +125,7 @@ start_evaluator() {
   local arguments=(replicas="$1" cpus_per_replica=1)
   [ -z "${2:-}" ] || arguments+=(resource="$2")
   say "evaluator: $1 replicas of one CPU${2:+ on nodes with the resource '$2'}"
+  serve start --http-host 127.0.0.1 --http-port "${SERVE_PORT:=8000}" --proxy-location HeadOnly >&2
   serve run --non-blocking --name evaluator --route-prefix /evaluator remote_reward_server:app \
     "${arguments[@]}" >&2
   python - <<'PY' >&2

@@ -17,12 +17,12 @@
 . "$(dirname "${BASH_SOURCE[0]}")/common.inc.sh"
 if [ "${1:-}" = --help ]; then sed -n '2,/^[^#]/s/^# \{0,1\}//p' "$0"; exit 0; fi
 : "${NODES:=1}" "${RAY_PORT:=6379}" "${CPUS:=$(nproc)}" "${EVALUATOR_CPUS:=0}"
-ADDRESS=${ADDRESS:-$(hostname -I | awk '{ print $1 }')}
 GPUS=${GPUS:-$( (nvidia-smi -L 2>/dev/null || true) | wc -l)}
 positive NODES
 need_port "$RAY_PORT" RAY_PORT
-trap 'kill "${head_pid:-}" 2>/dev/null; wait' EXIT
-start_head "$ADDRESS" "$RAY_PORT" "$CPUS" "$GPUS" "$EVALUATOR_CPUS"
+trap end_cluster EXIT
+trap 'exit 143' TERM
+start_head "$(own_address)" "$RAY_PORT" "$CPUS" "$GPUS" "$EVALUATOR_CPUS"
 say "head at $RAY_ADDRESS; waiting for $NODES node(s)"
 wait_nodes "$NODES"
 EVALUATOR_TOTAL=${EVALUATOR_TOTAL:-$(python - <<'PY'
