@@ -5,6 +5,8 @@ cd "$root"
 bin=$root/.venv/bin
 [ -x "$bin/ray" ] || bin=$(dirname "$(command -v ray)") || { echo "error: ray is not installed here" >&2; exit 2; }
 export PATH=$bin:$PATH PYTHONPATH=$root${PYTHONPATH:+:$PYTHONPATH}
+# the whole cluster ends, so nothing need be moved elsewhere first (30 s by default)
+export RAY_GRACEFUL_SHUTDOWN_DRAIN_TIMEOUT_S=${RAY_GRACEFUL_SHUTDOWN_DRAIN_TIMEOUT_S:-0}
 export RAY_USAGE_STATS_ENABLED=0 VLLM_NO_USAGE_STATS=1 HF_HUB_OFFLINE=${HF_HUB_OFFLINE:-1}
 # the published deadline for a reward request to be accepted; must be set before Serve starts
 export RAY_SERVE_QUEUE_LENGTH_RESPONSE_DEADLINE_S=${RAY_SERVE_QUEUE_LENGTH_RESPONSE_DEADLINE_S:-10.0}
@@ -58,7 +60,7 @@ own_address() {
 # `ray stop` would end every Ray on the machine, so the process is kept and ended by its id.
 start_head() {
   tied ray start --head --block --node-ip-address="$1" --port="$2" --num-cpus="$3" --num-gpus="$4" \
-    --include-dashboard="${DASHBOARD:-false}" --resources="{\"evaluator\": ${5:-0}}" >&2 &
+    --include-dashboard="${DASHBOARD:-false}" --dashboard-port="${DASHBOARD_PORT:-8265}" --resources="{\"evaluator\": ${5:-0}}" >&2 &
   head_pid=$!
   export RAY_ADDRESS=$1:$2
   local try

@@ -8,7 +8,9 @@
 # MODEL TRAIN_FILE VAL_FILE PTB_FILE OUTPUT GPUS NODES PROFILE as for scripts/train_RECIPE.sh, and what
 # cobalt/training/forwarded.py lists (caches, NCCL_*, proxies ...). Keys (HF_TOKEN, WANDB_API_KEY) are sent only
 # with KEYS=send: they are better set where the head is started. Relative paths are those of the checkout.
-# Follow it:  ray job logs --follow ID      End it (the last checkpoint stays):  ray job stop ID
+# Follow it, in a shell that shows the cluster's token (export RAY_AUTH_MODE=token
+# RAY_AUTH_TOKEN_PATH=outputs/.ray-token):  ray job logs --address "$RAY_DASHBOARD" --follow ID
+# End it (the last checkpoint stays):       ray job stop --address "$RAY_DASHBOARD" ID
 . "$(dirname "${BASH_SOURCE[0]}")/common.inc.sh"
 if [ $# -lt 1 ] || [ "$1" = --help ]; then sed -n '2,/^[^#]/s/^# \{0,1\}//p' "$0"; exit $(($# < 1 ? 2 : 0)); fi
 recipe=$1
