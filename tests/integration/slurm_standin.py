@@ -1,12 +1,13 @@
-"""Slurm on one machine without Slurm: `slurm_standin.py sbatch|srun|scontrol|scancel ...`, put on PATH by tests.
+"""Slurm on one machine without Slurm: `slurm_standin.py sbatch|srun|scontrol|scancel ...`, on PATH in tests.
 
-It does what scripts/cluster/slurm.sbatch relies on, as Slurm 22.05 was seen to do it: the batch script runs from
-a spooled copy in a session of its own; `--signal=B:TERM@S` reaches only its shell; at the limit, at `scontrol
-requeue` and at `scancel` everything of the job gets SIGTERM and, some seconds later, SIGKILL, and so does what
-the script leaves behind; a requeued job has the same number and appends to its output. A node is a name: tasks
-of `srun` are local processes, started seconds apart, because Ray nodes that share a folder name their sockets
-one after another. SLURM_STANDIN names the folder of all jobs; job N's `state` ends with COMPLETED, FAILED,
-TIMEOUT or CANCELLED, and `left` has the command lines of processes that had to be killed after the script's end.
+It does what scripts/cluster/slurm.sbatch relies on, as Slurm 22.05 was seen to do it: the batch script runs
+from a spooled copy in a session of its own; `--signal=B:TERM@S` reaches only its shell; at the limit, at
+`scontrol requeue` and at `scancel` everything of the job gets SIGTERM and, some seconds later, SIGKILL, and
+so does what the script leaves behind; a requeued job has the same number and appends to its output. A node
+is a name: tasks of `srun` are local processes, started seconds apart, because Ray nodes that share a folder
+name their sockets one after another. SLURM_STANDIN names the folder of all jobs; job N's `state` ends with
+COMPLETED, FAILED, TIMEOUT or CANCELLED, and `left` has the command lines of processes that had to be killed
+after the script's end.
 """
 
 from __future__ import annotations
@@ -51,8 +52,8 @@ def seconds(text):
 def sbatch(words):
     given, (script, *arguments) = options(words)
     text = Path(script).read_text()
-    asked = [shlex.split(line, comments=True) for line in re.findall(r"^#SBATCH (.*)$", text, re.M)]
-    given = options(sum(asked, []))[0] | given
+    asked = " ".join(re.findall(r"^#SBATCH (.*)$", text, re.M))
+    given = options(shlex.split(asked))[0] | given
     number = len(list(FOLDER.glob("[0-9]*"))) + 1
     job = FOLDER / str(number)
     job.mkdir(parents=True)

@@ -1,4 +1,4 @@
-"""The cluster scripts as processes: a small training on several nodes of this machine, and nothing left of it."""
+"""The cluster scripts as processes: a small training on nodes of this machine, and nothing left of it."""
 
 from __future__ import annotations
 
