@@ -16,6 +16,8 @@ import time
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from cobalt.training import leftovers
+
 _PREFIXES = (
     "COBALT_",
     "VERL_",
@@ -65,6 +67,7 @@ _NAMES = frozenset(
 _OWN = frozenset({"CUDA_VISIBLE_DEVICES", "COBALT_RAY_DIR", "WANDB_SERVICE"})
 _KEY = re.compile(r"(^|_)(API_?KEY|KEY|TOKEN|SECRET|PASSWORD|PASSWD|CREDENTIALS?)(_ID)?$")
 _PASSWORD = re.compile(r"://[^/@\s]*:[^/@\s]*@")
+_KEYS = "COBALT_KEYS"  # set for workers that have some to take
 _STORE, _PLACE = b"cobalt-keys:", "cobalt"
 _WAIT_S = 60.0
 
@@ -99,9 +102,8 @@ def join(settings: dict[str, Any], environment: Mapping[str, str], also: Iterabl
     os.environ["RAY_OVERRIDE_JOB_RUNTIME_ENV"] = "1"  # a submitted job brings the variables of its submission
     shown, keys = forwarded(environment, also)
     wanted = {name: value for name, value in (settings.get("runtime_env") or {}).items() if value is not None}
-    wanted["env_vars"] = {**(wanted.get("env_vars") or {}), **shown}
-    if keys:
-        wanted["worker_process_setup_hook"] = f"{__name__}.take_keys"
+    wanted["env_vars"] = {**(wanted.get("env_vars") or {}), **shown, **({_KEYS: "1"} if keys else {})}
+    wanted["worker_process_setup_hook"] = f"{__name__}.on_worker"
     ray.init(**{**settings, "runtime_env": wanted})
     if keys:  # workers that were quicker wait
         internal_kv._internal_kv_put(_store(), json.dumps(keys).encode(), overwrite=True, namespace=_PLACE)
@@ -118,8 +120,14 @@ def leave() -> None:
             internal_kv._internal_kv_del(_store(), namespace=_PLACE)
 
 
-def take_keys() -> None:
+def on_worker() -> None:
     """What Ray calls in every worker of the job when it starts."""
+    leftovers.on_node()
+    if _KEYS in os.environ:
+        _take_keys()
+
+
+def _take_keys() -> None:
     from ray.experimental import internal_kv
 
     deadline = time.monotonic() + _WAIT_S
@@ -131,4 +139,4 @@ def take_keys() -> None:
 
 
 def _store() -> bytes:
-    return _STORE + os.environ["COBALT_RUN_DIR"].encode()
+    return _STORE + os.environ[leftovers.MARK].encode()
