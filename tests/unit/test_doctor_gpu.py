@@ -190,7 +190,7 @@ def test_sequences_that_see_each_other_are_a_failure(monkeypatch):
 
 def test_a_recipe_line_names_attention_and_kernels():
     line = gpu_checks.recipe("mt_grpo", "gpu")
-    assert "packed, checkpointing, torch.compile; off: fused kernels, liger" in line.found
+    assert "packed, checkpointing, fused kernels, torch.compile; off: liger" in line.found
     assert "1 x 4 GPUs, rollout vllm" in line.found
     wrong = gpu_checks.tried("recipe cobalt", lambda: gpu_checks.recipe("cobalt", "none"))
     assert wrong.state == FAILED and wrong.found.startswith("InputError: profile 'none' is unknown")

@@ -114,8 +114,8 @@ def test_with_flash_attention_it_is_taken(monkeypatch):
 
 
 def test_what_the_configuration_says_wins():
-    few = [f"actor_rollout_ref.{part}.log_prob_micro_batch_size_per_gpu=1" for part in ("rollout", "ref")]
-    config = composed(f"{GIVEN}sdpa", "data.max_prompt_length=4096", *few)
+    two = "actor_rollout_ref.actor.ppo_micro_batch_size_per_gpu=2"
+    config = composed(f"{GIVEN}sdpa", "data.max_prompt_length=4096", two)
     said = settle(config)
     # 2 x (4096 + 6144) tokens, one byte for each pair
     assert "as the configuration says" in said and "20,480 tokens has a mask of 0.39 GiB" in said
