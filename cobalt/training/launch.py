@@ -174,8 +174,8 @@ def _collect(config: Any, result: TrainResult, started: float) -> TrainResult:
     metrics = [step for step in known if step["step"] > 0]
     done = outcome.checkpoint_step(checkpoints)
     stopped = done < steps and (result.output / outcome.STOP_REQUEST).exists()
-    begin = 1 if config.trainer.resume_mode != "resume_path" else int(result.plan["first_step"])
-    missing = sorted(set(range(begin, (done if stopped else steps) + 1)) - {step["step"] for step in metrics})
+    begin, have = int(result.plan["first_step"]), {step["step"] for step in metrics}
+    missing = sorted(set(range(begin, (done if stopped else steps) + 1)) - have)
     if (done < steps and not stopped) or missing:
         assert result.log is not None
         raise InfraError(
@@ -185,6 +185,11 @@ def _collect(config: Any, result: TrainResult, started: float) -> TrainResult:
         )
     for last in metrics[-1:]:
         check_numbers(last["step"], last)
+    lost = sorted(set(range(1, begin)) - have) if config.trainer.resume_mode != "resume_path" else []
+    if lost:  # a step is saved before it is logged
+        result.notes.append(
+            f"metrics of steps {lost} are lost: a launch was killed after saving and before them"
+        )
     result = replace(
         result,
         steps=done,

@@ -10,6 +10,7 @@ had mapped, and nobody has mapped any more, is removed.
 from __future__ import annotations
 
 import contextlib
+import glob
 import os
 import shutil
 import signal
@@ -20,8 +21,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 MARK = "COBALT_RUN_DIR"  # in the environment of every process of a training, with a value of its own
-_SEGMENTS = "segments"  # in the private folder: names below /dev/shm, one a line
-_SHARED = Path("/dev/shm")
+_OUTSIDE = "outside"  # in the private folder: what else belongs to the training, a pattern a line
+# verl's sockets for weights lie in a fixed place; Ray's number of the job is in their names
+_SOCKETS = "/tmp/rl-colocate-zmq-{job}-*.sock"
+_SHARED = b"/dev/shm/"
 _LOOK_S = 2.0
 _GRACE_S = 10.0
 _ORPHANED_S = 10.0  # so long after the launcher, or Ray's last worker on the node, the rest may live
@@ -63,10 +66,11 @@ def remove(folder: Path) -> None:
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.kill(pid, signal.SIGKILL)
         time.sleep(0.05)
-    names = _noted(folder)
-    for name in names - set(_mapped(_pids())):
-        with contextlib.suppress(OSError):
-            (_SHARED / name).unlink()
+    used = {*_mapped(_pids()), *_bound()}
+    for pattern in _noted(folder):
+        for path in set(glob.glob(pattern)) - used:
+            with contextlib.suppress(OSError):
+                os.unlink(path)
     shutil.rmtree(folder, ignore_errors=True)
 
 
@@ -88,27 +92,37 @@ def _read(pid: int, name: str) -> bytes:
 
 
 def _mapped(pids: list[int]) -> Iterator[str]:
-    """Names below /dev/shm that processes have mapped; names removed already are left out."""
-    prefix = os.fsencode(_SHARED) + b"/"
+    """Files of shared memory that processes have mapped; those removed already are left out."""
     for pid in pids:
         for line in _read(pid, "maps").splitlines():
-            _, found, name = line.partition(prefix)
+            _, found, name = line.partition(_SHARED)
             if found and not name.endswith(b" (deleted)"):
-                yield os.fsdecode(name)
+                yield os.fsdecode(_SHARED + name)
+
+
+def _bound() -> set[str]:
+    """Sockets with a path that somebody still has."""
+    lines = Path("/proc/net/unix").read_text().splitlines()
+    return {parts[7] for line in lines if len(parts := line.split(maxsplit=7)) == 8}
 
 
 def _noted(folder: Path) -> set[str]:
     try:
-        return set((folder / _SEGMENTS).read_text().splitlines())
+        return set((folder / _OUTSIDE).read_text().splitlines())
     except OSError:
         return set()
 
 
 def _note(folder: Path, pids: list[int]) -> None:
-    names = _noted(folder)
-    if fresh := set(_mapped(pids)) - names:
+    known = _noted(folder)
+    found = {glob.escape(path) for path in _mapped(pids)}
+    for pid in pids:
+        for variable in _read(pid, "environ").split(b"\0"):
+            if variable.startswith(b"RAY_JOB_ID="):
+                found.add(_SOCKETS.format(job=glob.escape(variable.decode().partition("=")[2])))
+    if found - known:
         with contextlib.suppress(FileNotFoundError):  # the launcher was faster and has removed the folder
-            (folder / _SEGMENTS).write_text("".join(f"{name}\n" for name in sorted(names | fresh)))
+            (folder / _OUTSIDE).write_text("".join(f"{each}\n" for each in sorted(known | found)))
 
 
 def _alive(pid: int) -> bool:

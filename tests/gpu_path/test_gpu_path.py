@@ -62,19 +62,11 @@ def perturbed(tmp_path_factory) -> dict[str, Path]:
 
 
 @pytest.fixture(scope="module")
-def cluster():
+def pair():
+    """One node with two GPUs."""
     with nodes() as made:
-        made.add(head={})
-        made.add(one={"gpus": 1}, two={"gpus": 1})
+        made.add(head={"gpus": 2})
         yield made
-
-
-@pytest.fixture(scope="module")
-def pair(cluster) -> Nodes:
-    """The cluster with a node of two GPUs, in addition."""
-    if "pair" not in cluster.nodes:
-        cluster.add(pair={"gpus": 2})
-    return cluster
 
 
 def disagreements(output: Path, bound: float) -> list[int]:
@@ -101,10 +93,17 @@ def nothing_left(cluster: Nodes, seconds: float = 40) -> None:
         time.sleep(0.5)
 
 
+@pytest.fixture
+def cluster():
+    """Two nodes with a GPU each, and one for programs."""
+    with nodes() as made:
+        made.add(head={}, one={"gpus": 1}, two={"gpus": 1}, judges={"evaluator": 1})
+        made.serve_evaluator()
+        yield made
+
+
 def test_two_nodes_live_through_kills(cluster, files, perturbed, tmp_path):
     """`cobalt_ptb`, one rank on each of two nodes, judged by the Serve application on a third."""
-    cluster.add(judges={"evaluator": 1})
-    cluster.serve_evaluator()
     output, total = tmp_path / "life", 10
     given = ("cobalt_ptb", total, files | perturbed)
     settings = (
@@ -158,7 +157,7 @@ def test_four_steps_of_the_bandit(pair, files, tmp_path):
     seconds = time.monotonic() - training.started
     assert status == 0, said
     assert disagreements(training.output, FP32_BOUND) == []
-    print(f"\nfour steps: {seconds:.0f} s, peak {peak.gib:.1f} GiB (nodes of the cluster included)")
+    print(f"\nfour steps: {seconds:.0f} s, peak {peak.gib:.1f} GiB")
     assert peak.gib < 10
     nothing_left(pair)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import socket
 import subprocess
 import sys
 import tempfile
@@ -111,34 +112,43 @@ def test_private_folders_go_with_their_processes(tmp_path, monkeypatch):
 LAUNCHER = """
 import subprocess, sys, time
 from cobalt.training import leftovers, process
-child = "import time; from multiprocessing.shared_memory import SharedMemory as S; " \
-    "held = S(create=True, size=8); print(held.name, flush=True); time.sleep(600)"
+child = "import socket, time; from multiprocessing.shared_memory import SharedMemory as S; " \
+    "held = S(create=True, size=8); wire = socket.socket(socket.AF_UNIX); " \
+    f"wire.bind('/tmp/rl-colocate-zmq-{sys.argv[1]}-0.sock'); print(held.name, flush=True); time.sleep(600)"
 with process.private_folder() as folder:
     print(folder, flush=True)
-    subprocess.Popen([sys.executable, "-c", child], env={leftovers.MARK: str(folder)}, start_new_session=True)
+    env = {leftovers.MARK: str(folder), "RAY_JOB_ID": sys.argv[1]}
+    subprocess.Popen([sys.executable, "-c", child], env=env, start_new_session=True)
     time.sleep(600)
 """
 
 
 def test_nothing_stays_when_the_launcher_is_killed(tmp_path):
-    """Shared memory too, whose owner, and whose owner's resource tracker, were killed."""
+    """Shared memory too, whose owner was killed, and verl's sockets, but for one that somebody else has."""
+    job = f"test{os.getpid()}"
+    ours = Path(f"/tmp/rl-colocate-zmq-{job}-0.sock")
+    others = socket.socket(socket.AF_UNIX)
+    others.bind(str(ours.with_name(f"rl-colocate-zmq-{job}-1.sock")))
     launcher = subprocess.Popen(
-        [sys.executable, "-c", LAUNCHER], env=os.environ | {"TMPDIR": str(tmp_path)}, stdout=subprocess.PIPE,
-        text=True, start_new_session=True,
+        [sys.executable, "-c", LAUNCHER, job], stdout=subprocess.PIPE, text=True, start_new_session=True,
+        env=os.environ | {"TMPDIR": str(tmp_path)},
     )  # fmt: skip
     folder, segment = (Path(launcher.stdout.readline().strip()) for _ in range(2))
-    noted = folder / "segments"
+    noted = folder / "outside"
     deadline = time.monotonic() + 60
-    while not (noted.exists() and segment.name in noted.read_text().split()):
+    while not (noted.exists() and f"/dev/shm/{segment}" in noted.read_text().split()):
         assert time.monotonic() < deadline
         time.sleep(0.1)
-    assert leftovers.marked(folder) and (Path("/dev/shm") / segment).exists()
+    assert leftovers.marked(folder) and (Path("/dev/shm") / segment).exists() and ours.exists()
     launcher.kill()
     launcher.wait()
     while folder.exists():
         assert time.monotonic() < deadline
         time.sleep(0.1)
     assert leftovers.marked(folder) == [] and not (Path("/dev/shm") / segment).exists()
+    assert not ours.exists() and Path(others.getsockname()).exists()
+    Path(others.getsockname()).unlink()
+    others.close()
 
 
 def test_the_first_worker_of_a_node_starts_its_watch(tmp_path, monkeypatch):
