@@ -43,6 +43,7 @@ class Nodes:
     def __init__(self, folder: Path) -> None:
         self.folder, self.port, self.http = folder, free_port(), free_port()
         self.address = f"127.0.0.1:{self.port}"
+        self.shared_before = set(os.listdir("/dev/shm"))
         kept = {name: value for name, value in os.environ.items() if not name.startswith(("RAY_", "VERL_"))}
         self.env = kept | {
             "TMPDIR": str(folder), "RAY_ADDRESS": self.address, "RAY_AUTH_MODE": "disabled",
@@ -110,6 +111,7 @@ class Nodes:
         ]
         return {
             "processes": processes,
+            "shared memory": sorted(set(os.listdir("/dev/shm")) - self.shared_before),
             "sockets": [str(path) for path in (*self.folder.glob("rl-*"), *Path("/tmp").glob("rl-*"))],
             "folders": [str(path) for path in self.folder.glob("cobalt-*")],
         }
