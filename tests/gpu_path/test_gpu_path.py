@@ -41,6 +41,7 @@ DIFF = "training/rollout_probs_diff_max"
 FP32_BOUND = 1e-6  # seen: 2e-8
 BF16_BOUND = 5e-3  # seen: 1e-3
 WITHIN_S = 15  # a dead worker is noticed
+ONE_ENGINE = "actor_rollout_ref.rollout.tensor_model_parallel_size=2"  # over both ranks
 
 
 @pytest.fixture(scope="module")
@@ -97,7 +98,7 @@ def nothing_left(cluster: Nodes, seconds: float = 40) -> None:
 def cluster():
     """Two nodes with a GPU each, and one for programs."""
     with nodes() as made:
-        made.add(head={}, one={"gpus": 1}, two={"gpus": 1}, judges={"evaluator": 1})
+        made.add(head={"gpus": 1}, other={"gpus": 1}, judges={"evaluator": 1})
         made.serve_evaluator()
         yield made
 
@@ -166,7 +167,7 @@ def test_a_killed_engine_ends_the_dialogues(pair, files, tmp_path):
     """`mt_grpo`, three turns, one engine over both ranks."""
     training = pair.train(
         tmp_path / "mt", "mt_grpo", 40, files, *SHARP, *DIALOGUES, "cobalt.evaluator=local",
-        "actor_rollout_ref.rollout.tensor_model_parallel_size=2", "trainer.save_freq=2",
+        ONE_ENGINE, "trainer.save_freq=2",
     )  # fmt: skip
     training.until_checkpoint(2)
     training.processes("VLLM::Worker")[0].send_signal(signal.SIGKILL)
@@ -183,7 +184,7 @@ def test_a_killed_engine_ends_the_dialogues(pair, files, tmp_path):
 def test_half_precision(pair, files, tmp_path):
     """`verpo` in the dtypes of the GPU profile, validated before and while it trains."""
     training = pair.train(
-        tmp_path / "verpo", "verpo", 3, files, *DIALOGUES, "cobalt.evaluator=local",
+        tmp_path / "verpo", "verpo", 3, files, *DIALOGUES, ONE_ENGINE, "cobalt.evaluator=local",
         "trainer.val_before_train=true", "trainer.test_freq=2",
     )  # fmt: skip
     status, said = training.wait(400)
@@ -198,7 +199,7 @@ def test_half_precision(pair, files, tmp_path):
 def test_an_engine_that_does_not_hear_is_found(pair, files, tmp_path):
     """`single_turn_grpo`: weights are not loaded from the third update on, and destroyed before the fifth."""
     training = pair.train(
-        tmp_path / "deaf", "single_turn_grpo", 8, files, *SHARP, "cobalt.evaluator=local",
+        tmp_path / "deaf", "single_turn_grpo", 8, files, *SHARP, ONE_ENGINE, "cobalt.evaluator=local",
         "actor_rollout_ref.rollout.engine_kwargs.vllm.worker_extension_cls=deaf_worker.DeafWorker",
     )  # fmt: skip
     status, said = training.wait(400)
