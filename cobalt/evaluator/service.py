@@ -46,7 +46,9 @@ class Settings(BaseModel):
 
     replicas: int = Field(default=0, ge=0, description="0: one on each node")
     cpus_per_replica: float = Field(default=1.0, gt=0, description="CPUs that Ray reserves for a replica")
-    resource: str = Field(default="", description='Ray resource of the nodes to run on; "": any node')
+    resource: str = Field(
+        default="", description='Ray resource reserved in place of CPU, on nodes that have it; "": CPU'
+    )
     workers: int = Field(default=0, ge=0, description="programs run at once by a replica; 0: see above")
     min_replicas: int = Field(default=0, ge=0, description="with max_replicas: scale from so many")
     max_replicas: int = Field(default=0, ge=0, description="scale with the load up to so many; 0: do not")
@@ -226,9 +228,10 @@ def app(args: Settings) -> Application:
         }
     elif args.one_per_node:
         options = {"num_replicas": max(1, len(amounts(args.resource or "CPU"))), "max_replicas_per_node": 1}
-    actor: dict[str, Any] = {"num_cpus": args.cpus_per_replica}
-    if args.resource:
-        actor["resources"] = {args.resource: args.cpus_per_replica}
+    if args.resource:  # a node's cores are its CPU for training and its resource for programs
+        actor = {"num_cpus": 0, "resources": {args.resource: args.cpus_per_replica}}
+    else:
+        actor = {"num_cpus": args.cpus_per_replica}
     deployment = serve.deployment(
         EvaluatorReplica,
         name=DEPLOYMENT,

@@ -56,10 +56,14 @@ own_address() {
   echo "${found:-127.0.0.1}"
 }
 
+# ray_cores CPUS EVALUATOR LEAST: cores that are left for Ray's own workers. On a node without any (LEAST 0) verl
+# places no process, so that a training lives on when the node is lost.
+ray_cores() { echo $(($1 - $2 > $3 ? $1 - $2 : $3)); }
+
 # start_head ADDRESS PORT CPUS GPUS [EVALUATOR]: a Ray head in the background; its process is $head_pid.
 # `ray stop` would end every Ray on the machine, so the process is kept and ended by its id.
 start_head() {
-  tied ray start --head --block --node-ip-address="$1" --port="$2" --num-cpus="$3" --num-gpus="$4" \
+  tied ray start --head --block --node-ip-address="$1" --port="$2" --num-cpus="$(ray_cores "$3" "${5:-0}" 1)" --num-gpus="$4" \
     --include-dashboard="${DASHBOARD:-false}" --dashboard-port="${DASHBOARD_PORT:-8265}" --resources="{\"evaluator\": ${5:-0}}" >&2 &
   head_pid=$!
   export RAY_ADDRESS=$1:$2
@@ -122,7 +126,7 @@ PY
 
 # start_evaluator CPUS [RESOURCE]: the application, one program per CPU at a time, ready when it returns.
 # With RESOURCE its replicas run on nodes that carry it (`ray start --resources='{"RESOURCE": CPUS}'`), and
-# their CPUs are taken from there, so that training and evaluator do not share cores.
+# take of it in place of CPU: start the node with so many CPUs fewer, and training and evaluator share no cores.
 start_evaluator() {
   local arguments=(replicas="$1" cpus_per_replica=1)
   [ -z "${2:-}" ] || arguments+=(resource="$2")

@@ -18,5 +18,5 @@ positive CPUS
 if [ "$GPUS" -gt 0 ]; then spare=$((CPUS / 4)); else spare=$CPUS; fi
 EVALUATOR_CPUS=${EVALUATOR_CPUS:-$spare}
 say "joining $HEAD with $CPUS CPUs, $GPUS GPUs, $EVALUATOR_CPUS of the CPUs for programs"
-exec ray start --address="$HEAD" --block --num-cpus="$CPUS" --num-gpus="$GPUS" \
+exec ray start --address="$HEAD" --block --num-cpus="$(ray_cores "$CPUS" "$EVALUATOR_CPUS" $((GPUS > 0)))" --num-gpus="$GPUS" \
   --resources="{\"evaluator\": $EVALUATOR_CPUS}"

@@ -70,11 +70,11 @@ class Nodes:
         where = ["--head", f"--port={self.port}", f"--temp-dir={self.folder}/r", "--include-dashboard=false"]
         if self.nodes:
             where = [f"--address={self.address}"]
-        log = self.folder / f"{name}.log"
+        log, cores = self.folder / f"{name}.log", 0 if evaluator else 16
         env = {key: value for key, value in self.env.items() if key != "RAY_ADDRESS"}
         with log.open("wb") as sink:
             self.nodes[name] = subprocess.Popen(
-                ["ray", "start", "--block", *where, "--node-ip-address=127.0.0.1", "--num-cpus=16",
+                ["ray", "start", "--block", *where, "--node-ip-address=127.0.0.1", f"--num-cpus={cores}",
                  f"--num-gpus={gpus}", f'--resources={{"evaluator": {evaluator}}}',
                  "--object-store-memory=300000000"],
                 env=env, stdout=sink, stderr=subprocess.STDOUT, start_new_session=True,
