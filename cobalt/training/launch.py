@@ -229,7 +229,8 @@ def _tail(log: Path) -> str:
 def main(argv: list[str] | None = None) -> int:
     """Command line of the training scripts; arguments that are not flags are Hydra overrides.
 
-    Exit status 0: trained, or stopped by SIGTERM after a step (or `--stopped_status`).
+    Exit status 0: trained, or stopped by SIGTERM after a step (or `--stopped_status`);
+    143: stopped by it before the first.
     """
     from cobalt.progress import make_progress
 
@@ -278,6 +279,9 @@ def main(argv: list[str] | None = None) -> int:
     if args["dry_run"]:
         elsewhere = any(note.startswith(entry.NOT_HERE) for note in result.notes)
         print(f"dry run: everything {'but the devices ' if elsewhere else ''}is in place")
+    elif result.stopped and result.steps < int(result.plan["first_step"]):
+        print("stopped before the first step was made; the same command begins with it")
+        return 128 + signal.SIGTERM
     elif result.stopped:
         print(f"stopped after step {result.steps} of {result.plan['steps']}; the same command goes on")
         return int(stopped_status)

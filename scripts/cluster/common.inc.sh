@@ -36,10 +36,10 @@ need_port() {
 # positive NAME: checks that the variable of that name holds a whole number of at least 1
 positive() { [[ ${!1} =~ ^[1-9][0-9]*$ ]] || die "$1='${!1}' must be a whole number of at least 1"; }
 
-# tied COMMAND ... & : in the background, ended by SIGTERM if this shell is killed.
+# tied SIGNAL COMMAND ... & : in the background, sent the signal if this shell is killed.
 tied() {
-  if command -v setpriv >/dev/null; then exec setpriv --pdeathsig TERM "$@"; fi
-  exec "$@"
+  if command -v setpriv >/dev/null; then exec setpriv --pdeathsig "$@"; fi
+  exec "${@:2}"
 }
 
 # first_free PORT: the first port from there on that nothing listens on here
@@ -61,19 +61,24 @@ own_address() {
 ray_cores() { echo $(($1 - $2 > $3 ? $1 - $2 : $3)); }
 
 # start_head ADDRESS PORT CPUS GPUS [EVALUATOR]: a Ray head in the background; its process is $head_pid.
-# `ray stop` would end every Ray on the machine, so the process is kept and ended by its id.
+# `ray stop` would end every Ray on the machine, so the process is kept and ended by its id. On a busy machine
+# `ray start` gives up after 30 s: it gets three of them.
 start_head() {
-  tied ray start --head --block --node-ip-address="$1" --port="$2" --num-cpus="$(ray_cores "$3" "${5:-0}" 1)" --num-gpus="$4" \
-    --include-dashboard="${DASHBOARD:-false}" --dashboard-port="${DASHBOARD_PORT:-8265}" --resources="{\"evaluator\": ${5:-0}}" >&2 &
-  head_pid=$!
   export RAY_ADDRESS=$1:$2
-  local try
-  for try in $(seq 60); do
-    if ray status >/dev/null 2>&1 || [ "$signals" != 0 ]; then return; fi
-    kill -0 "$head_pid" 2>/dev/null || die "ray start failed; its messages are above"
-    sleep 1
+  local start cores deadline=$((SECONDS + 180))
+  cores=$(ray_cores "$3" "${5:-0}" 1)
+  for start in 1 2 3; do
+    tied TERM ray start --head --block --node-ip-address="$1" --port="$2" --num-cpus="$cores" --num-gpus="$4" \
+      --include-dashboard="${DASHBOARD:-false}" --dashboard-port="${DASHBOARD_PORT:-8265}" \
+      --resources="{\"evaluator\": ${5:-0}}" >&2 &
+    head_pid=$!
+    while kill -0 "$head_pid" 2>/dev/null; do
+      if ray status 2>/dev/null | grep -q node_ || [ "$signals" != 0 ]; then return; fi
+      ((SECONDS < deadline)) || die "the Ray head at $RAY_ADDRESS did not answer within three minutes"
+      sleep 1
+    done
   done
-  die "the Ray head at $RAY_ADDRESS did not answer within a minute"
+  die "ray start failed; its messages are above"
 }
 
 # end_cluster: the processes that were started here, and nothing else
@@ -96,7 +101,8 @@ note_sigterm() {
 train() {
   local evaluator=serve status=0 seen
   [ "${PROFILE:-gpu}" != cpu ] || evaluator=http://127.0.0.1:$SERVE_PORT # a CPU training has a Ray of its own
-  tied "scripts/train_$1.sh" --evaluator "$evaluator" "${@:2}" &
+  # without this shell there is no evaluator soon, and no step that could end
+  tied KILL "scripts/train_$1.sh" --evaluator "$evaluator" "${@:2}" &
   train_pid=$!
   [ "$signals" = 0 ] || kill -TERM "$train_pid" 2>/dev/null || true
   while seen=$signals; wait "$train_pid" && status=0 || status=$?; [ "$signals" != "$seen" ]; do :; done

@@ -18,5 +18,17 @@ positive CPUS
 if [ "$GPUS" -gt 0 ]; then spare=$((CPUS / 4)); else spare=$CPUS; fi
 EVALUATOR_CPUS=${EVALUATOR_CPUS:-$spare}
 say "joining $HEAD with $CPUS CPUs, $GPUS GPUs, $EVALUATOR_CPUS of the CPUs for programs"
-exec ray start --address="$HEAD" --block --num-cpus="$(ray_cores "$CPUS" "$EVALUATOR_CPUS" $((GPUS > 0)))" --num-gpus="$GPUS" \
-  --resources="{\"evaluator\": $EVALUATOR_CPUS}"
+cores=$(ray_cores "$CPUS" "$EVALUATOR_CPUS" $((GPUS > 0)))
+stopping=no
+trap 'stopping=yes; kill "${ray_pid:-}" 2>/dev/null || true' TERM INT
+for start in 1 2 3; do # on a busy machine `ray start` gives up after 30 s
+  began=$SECONDS
+  tied TERM ray start --address="$HEAD" --block --num-cpus="$cores" --num-gpus="$GPUS" \
+    --resources="{\"evaluator\": $EVALUATOR_CPUS}" &
+  ray_pid=$!
+  status=0
+  wait "$ray_pid" || status=$?
+  [ "$stopping" = no ] || wait "$ray_pid" || status=$?
+  if [ "$stopping" = yes ] || [ "$status" = 0 ] || ((SECONDS - began > 90)); then break; fi
+done
+exit "$status"

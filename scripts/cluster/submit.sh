@@ -40,5 +40,12 @@ print(json.dumps({"env_vars": {**found, "RAY_ADDRESS": "auto", "PYTHONPATH": ""}
 PY
 evaluator=serve
 [ "${PROFILE:-gpu}" != cpu ] || evaluator=http://127.0.0.1:${SERVE_PORT:-8000} # a CPU training has a Ray of its own
-ray job submit --address "$RAY_DASHBOARD" --runtime-env "$environment" --no-wait -- \
-  env -C "$root" "scripts/train_$recipe.sh" --evaluator "$evaluator" "$@"
+for try in 1 2 3 4 5 6; do # a head that has just started has no agent yet that could take a job
+  status=0
+  told=$(ray job submit --address "$RAY_DASHBOARD" --runtime-env "$environment" --no-wait -- \
+    env -C "$root" "scripts/train_$recipe.sh" --evaluator "$evaluator" "$@" 2>&1) || status=$?
+  [[ $status != 0 && $told == *"No available agent"* ]] || break
+  sleep 10
+done
+[ "$status" = 0 ] || die "$told"
+printf '%s\n' "$told"

@@ -133,12 +133,12 @@ def test_a_slurm_job_is_asked_to_stop_twice_and_ends_all_the_same(place):
 
 def test_a_slurm_job_at_its_limit_saves_and_a_cancelled_one_leaves_nothing(place):
     place.run(
-        "sbatch", "--nodes=1", "--gpus-per-node=1", "--time=0:3:0", "--signal=B:TERM@90",
+        "sbatch", "--nodes=1", "--gpus-per-node=1", "--time=0:6:0", "--signal=B:TERM@210",
         f"--output={place.folder}/job.log", "scripts/cluster/slurm.sbatch", "cobalt", "--steps", "1000",
         "trainer.save_freq=1000",
     )  # fmt: skip
     log = lambda: f"{place.state()}\n{place.text('job')}"  # noqa: E731
-    until(lambda: "with a checkpoint: requeueing job 1" in place.text("job"), log)
+    until(lambda: "with a checkpoint: requeueing job 1" in place.text("job"), log, 400)
     assert json.loads((place.out / "result.json").read_text())["stopped"]
     until(lambda: len(list(place.out.glob("launches/*/metrics.jsonl"))) == 2, log)
     place.run("scancel", "1")

@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 
 import psutil
@@ -34,7 +35,7 @@ def drive(made, **environment):
     return subprocess.Popen(
         [sys.executable, "-m", "pool_driver"], cwd=made.folder, text=True, stdout=subprocess.PIPE,
         env=made.env | SHELL | environment | {
-            "RAY_ADDRESS": f"127.0.0.1:{made.port}", "COBALT_RUN_DIR": f"{made.folder}/run",
+            "RAY_ADDRESS": f"127.0.0.1:{made.port}", "COBALT_RUN_DIR": tempfile.mktemp(dir=made.folder),
             "COBALT_TEST_NAMES": json.dumps(list(SHELL)),
         },
     )  # fmt: skip
