@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib
 import os
-import signal
 import sys
 import time
 from pathlib import Path
@@ -16,25 +15,36 @@ from cobalt.training.process import writer_lock
 
 
 def standin(config: str) -> None:
-    """Holds the output of `config`, and writes one more checkpoint when its driver has been gone for long."""
+    """Holds the output of `config`, and writes one more checkpoint when its driver is gone.
+
+    A child has the driver's connection, as forked workers of an evaluator do: Ray hears of the end later.
+    """
     import ray
 
     class Runner:
         def run(self, output: str) -> None:
-            signal.signal(signal.SIGTERM, signal.SIG_IGN)  # as a process busy in another language
             checkpoints = Path(output, "checkpoints")
             with writer_lock(Path(output)):
                 (Path(output) / "runner").write_text(str(os.getpid()))
-                while not Path(output, "killed").exists():
-                    time.sleep(0.05)
-                time.sleep(3)
+                _await(Path(output, "killed"))
+                time.sleep(2)
                 (checkpoints / "global_step_8" / "actor").mkdir(parents=True)
                 (checkpoints / outcome.LATEST).write_text("8")
                 time.sleep(600)
 
+    output = Path(config).parents[2]
     ray.init(log_to_driver=False)
+    if os.fork() == 0:
+        _await(output / "killed")
+        time.sleep(4)
+        os._exit(0)
     runner = ray.remote(name=RUNNER, namespace="cobalt")(Runner).remote()
-    ray.get(runner.run.remote(str(Path(config).parents[2])))
+    ray.get(runner.run.remote(str(output)))
+
+
+def _await(path: Path) -> None:
+    while not path.exists():
+        time.sleep(0.05)
 
 
 def launch(config: str) -> None:

@@ -108,11 +108,12 @@ def test_the_runner_of_a_cluster_trains_and_says_what_failed(ray_cluster, tmp_pa
     files = tuple(write(tmp_path / f"{split}.parquet", rows(split, 20)) for split in ("train", "test"))
     config = composed(
         tmp_path / "out", (*files, None), make_model(tmp_path / "model"), ("cobalt", "cpu", "tiny"),
-        {"trainer.total_training_steps": 4, "cobalt.env": env, "cobalt.evaluator": "local"}, 0, "auto",
+        {"trainer.total_training_steps": 4, "cobalt.evaluator": "local"}, 0, "auto",
         [
             "data.max_prompt_length=32", "data.max_response_length=3", "trainer.save_freq=1",
             "trainer.test_freq=-1", "trainer.val_before_train=false", "trainer.logger=[file]",
             "cobalt.plugins=[cluster_training]", "algorithm.adv_estimator=fails_at_two",
+            *(f"+cobalt.env.{name}='{value}'" for name, value in env.items()),
         ],
     )  # fmt: skip
     path = tmp_path / "config.yaml"

@@ -81,6 +81,27 @@ def test_an_output_folder_has_one_training(tmp_path):
         pass
 
 
+def test_the_folder_of_a_training_that_is_ending_is_waited_for(tmp_path, capsys):
+    held = threading.Event()
+
+    def old():
+        with process.writer_lock(tmp_path):
+            held.set()
+            time.sleep(1)
+
+    writer = threading.Thread(target=old)
+    writer.start()
+    held.wait()
+    with (
+        pytest.raises(InputError, match="another training is writing there"),
+        process.output_lock(tmp_path, ".writer", wait_s=0.3),
+    ):
+        pass
+    with process.writer_lock(tmp_path):
+        assert "waiting for the training that still writes" in capsys.readouterr().out
+    writer.join()
+
+
 def sleeper(folder: Path) -> subprocess.Popen[bytes]:
     """A process that carries the mark of a run."""
     return subprocess.Popen(
