@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import importlib.util
 from dataclasses import dataclass
 from typing import Any
 
 from cobalt.errors import InputError
+from cobalt.training.attention import FLASH, missing
 from cobalt.training.memory import GIB, RESERVE_GIB, Sizes, activations, card, gathered, number, sizes
 
 ASLEEP_GIB = 2.0  # what a sleeping vLLM keeps: context, graphs; people report 0.8 to 2.4
@@ -225,7 +225,7 @@ def settings(config: Any, longest: int, card: float) -> Online:
         whole_gradients=bool(fsdp.use_no_sync_for_gradient_accumulation),
         held=not rollout.free_cache_engine,
         fused=bool(model.use_fused_kernels),
-        flash=importlib.util.find_spec("flash_attn") is not None,
+        flash=missing(FLASH) is None,
         entropy_in_loss=bool(actor.calculate_entropy or actor.entropy_coeff),
         chunked_entropy=bool(fsdp.entropy_from_logits_with_chunking),
     )
