@@ -30,7 +30,7 @@ def ray_cluster():
     made.env |= {"RAY_AUTH_MODE": "disabled", "TMPDIR": str(folder), "OMP_NUM_THREADS": "1"}
     try:
         made.start(
-            f"ray start --head --block --port={made.port} --num-cpus=8 --disable-usage-stats "
+            f"ray start --head --block --port={made.port} --num-cpus=8 --num-gpus=1 --disable-usage-stats "
             "--include-dashboard=false --node-ip-address=127.0.0.1 --object-store-memory=200000000",
             "Ray runtime started", folder,
         )  # fmt: skip
@@ -102,6 +102,7 @@ def test_a_running_training_is_refused_and_an_ending_one_waited_for(ray_cluster,
     assert not Path(f"/proc/{runner}").exists()
 
 
+@pytest.mark.full
 def test_the_runner_of_a_cluster_trains_and_says_what_failed(ray_cluster, tmp_path):
     names = ("VERL_PLATFORM", "VERL_USE_EXTERNAL_MODULES", "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO")
     env = dict(zip(names, ("cpu", "cobalt.training.cpu.platform", "0"), strict=True))
