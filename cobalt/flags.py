@@ -21,8 +21,8 @@ EXTRAS = {
     "vllm": ("vllm",),
     "train": (
         "accelerate", "cachetools", "datasets", "fastapi", "huggingface_hub", "hydra", "krippendorff",
-        "omegaconf", "pandas", "peft", "psutil", "pyarrow", "pydantic", "ray", "safetensors", "starlette",
-        "tensordict", "tokenizers", "torch", "transfer_queue", "transformers", "verl",
+        "omegaconf", "packaging", "pandas", "peft", "psutil", "pyarrow", "pydantic", "ray", "safetensors",
+        "starlette", "tensordict", "tokenizers", "torch", "transfer_queue", "transformers", "verl",
     ),
 }  # fmt: skip
 

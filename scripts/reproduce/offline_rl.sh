@@ -7,7 +7,7 @@
 # made-up submissions instead, in the same layout, on two CPU cores in minutes (configs/offline-tiny.yaml).
 #
 # Configuration: configs/offline-codenet-0.5b.yaml and configs/offline-codenet.yaml
-# Expected:      19 GPU hours (h100-80), 340 GB of disk
+# Expected:      20 GPU hours (h100-80), 340 GB of disk
 # Published:     most gain on small models and hard problems; figures are not given in the abstract
 . "$(dirname "${BASH_SOURCE[0]}")/common.inc.sh"
 objectives=(rloo grpo exponential sft)

@@ -199,7 +199,7 @@ def test_every_library_that_is_imported_has_an_extra_and_a_requirement():
     }
     distributions = {"hydra": "hydra-core", "transfer_queue": "transferqueue", "huggingface_hub": "datasets",
                      "pydantic": "fastapi", "starlette": "fastapi", "tokenizers": "transformers",
-                     "markupsafe": "jinja2"}  # fmt: skip
+                     "markupsafe": "jinja2", "packaging": "transformers"}  # fmt: skip
     for libraries in EXTRAS.values():
         assert {distributions.get(name, name) for name in libraries} <= given
 
