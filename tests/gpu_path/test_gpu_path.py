@@ -175,7 +175,8 @@ def test_a_killed_engine_ends_the_dialogues(pair, files, tmp_path):
     status, said = training.wait(60)
     noticed = time.monotonic() - killed
     print(f"\na killed vLLM worker: noticed after {noticed:.1f} s")
-    assert status == 1 and "EngineDeadError" in said and noticed < WITHIN_S, said
+    assert status == 1 and noticed < WITHIN_S, said
+    assert "EngineDeadError" in said or "Executor failed" in said, said  # waiting for tokens, or for sleep
     assert disagreements(training.output, FP32_BOUND) == []
     assert outcome.checkpoint_step(training.output / "checkpoints") >= 2
     nothing_left(pair)
