@@ -142,7 +142,7 @@ def test_flags_and_overrides_may_be_mixed(monkeypatch, capsys):
 
 
 def test_stopped_and_finished_runs_both_end_with_0(monkeypatch, capsys):
-    result = TrainResult(output=Path("out"), plan={"steps": 9}, steps=4, stopped=True)
+    result = TrainResult(output=Path("out"), plan={"steps": 9, "first_step": 1}, steps=4, stopped=True)
     given = {}
 
     def train(**arguments):
