@@ -17,7 +17,7 @@ from typing import Any
 from cobalt.errors import InfraError, InputError
 from cobalt.training import gpu_checks as libraries
 from cobalt.training.gpu_checks import FAILED, OK, UNCHECKED, WARNING, Line, tried
-from cobalt.training.memory import GIB, Sizes
+from cobalt.training.memory import GIB, Sizes, sizes
 
 PORTS = ((6379, "Ray"), (8000, "evaluator"), (8265, "Ray's dashboard"))
 _SHM_GIB = 8.0  # NCCL, Ray's objects and vLLM's messages; containers have 64 MB unless told otherwise
@@ -45,13 +45,8 @@ def examine(model: str | None, output: Path, profile: str, works: list[str]) -> 
         name = f"model {family}"
         lines.append(tried(name, lambda f=family: libraries.model_class(f, device)))  # type: ignore[misc]
     for name in choices("recipe"):
-        lines.append(
-            tried(
-                f"recipe {name}",
-                lambda n=name: libraries.recipe(n, profile),  # type: ignore[misc]
-            )
-        )
-    of = _sizes(model)
+        lines.append(tried(f"recipe {name}", lambda n=name: libraries.recipe(n, profile)))  # type: ignore[misc]
+    of = sizes(model) if model else None
     lines += [tried("shared memory", lambda: shared_memory(gpus)), *disks(output, of), *hub(model), tokens()]
     lines += [*ports(), *limits(of), *evaluator(works)]
     return [replace(line, advice="") if line.state == OK else line for line in lines]
@@ -147,12 +142,6 @@ def _files(model: str) -> list[str]:
     else:
         weights = ["model.safetensors"]
     return ["config.json", "tokenizer_config.json", *weights]
-
-
-def _sizes(model: str | None) -> Sizes | None:
-    from cobalt.training.memory import sizes
-
-    return sizes(model) if model else None
 
 
 def tokens() -> Line:

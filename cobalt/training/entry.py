@@ -22,7 +22,7 @@ from typing import Any
 from cobalt import cluster
 from cobalt.errors import CobaltError, InputError
 from cobalt.files import atomic_write
-from cobalt.training import forwarded, outcome
+from cobalt.training import forwarded, leftovers, outcome
 from cobalt.training.prepare import check_parts, missing_devices, prepare
 from cobalt.training.private import RUNNER, plain_task_runner, training_job
 from cobalt.training.process import WRITER_WAIT_S, end_with_parent, writer_lock
@@ -130,7 +130,6 @@ def _train(config: Any, private: bool, address: str | None) -> None:
     from cobalt.training import pools, scoring
     from cobalt.training.runner import ClusterRunner
 
-    ray.shutdown()  # the check of the evaluator may have joined, without the variables that workers need
     _join_cluster(config, address)
     found = pools.start(config.cobalt)
     if found is not None:
@@ -151,9 +150,8 @@ def _join_cluster(config: Any, address: str | None) -> None:
     from verl.trainer.constants_ppo import get_ppo_ray_runtime_env
 
     settings = OmegaConf.to_container(config.ray_kwargs.ray_init, resolve=True)
-    given = {name: value for name, value in (settings.get("runtime_env") or {}).items() if value is not None}
-    runtime = get_ppo_ray_runtime_env(config)
-    variables = {**runtime["env_vars"], **given.get("env_vars", {})}
+    given, runtime = settings.get("runtime_env") or {}, get_ppo_ray_runtime_env(config)
+    variables = {**runtime["env_vars"], **(given.get("env_vars") or {})}
     if config.transfer_queue.enable:
         variables["TRANSFER_QUEUE_ENABLE"] = "1"
     if address is not None:  # Ray takes them for a cluster that it starts only
@@ -249,7 +247,7 @@ def _busy(address: str | None, job: dict[str, Any] | None) -> str:
 
 
 def _tell(name: str, value: dict[str, Any]) -> None:
-    atomic_write(Path(os.environ["COBALT_RUN_DIR"]) / name, json.dumps(value))
+    atomic_write(Path(os.environ[leftovers.MARK]) / name, json.dumps(value))
 
 
 def _say(what: str) -> None:

@@ -130,19 +130,21 @@ def _alive(pid: int) -> bool:
     return bool(state) and state[0] != b"Z"
 
 
+def _is_worker(pid: int) -> bool:
+    return _read(pid, "cmdline").startswith(b"ray::")
+
+
 def main(folder: Path, launcher: int | None) -> None:
     """Wait for the end of the training on this node."""
     orphaned_since: float | None = None
     while folder.exists():
         pids = marked(folder)
         _note(folder, pids)
-        workers = any(_read(pid, "cmdline").startswith(b"ray::") for pid in pids)
-        if _alive(launcher) if launcher else workers:
+        if _alive(launcher) if launcher else any(map(_is_worker, pids)):
             orphaned_since = None
         else:
             orphaned_since = orphaned_since or time.monotonic()
-            waited = time.monotonic() - orphaned_since
-            if (not pids and (launcher or waited > _GRACE_S)) or waited > _ORPHANED_S:
+            if (launcher and not pids) or time.monotonic() - orphaned_since > _ORPHANED_S:
                 remove(folder)
         time.sleep(_LOOK_S)
 

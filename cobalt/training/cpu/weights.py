@@ -8,15 +8,14 @@ from pathlib import Path
 from typing import Any
 
 from cobalt.errors import InfraError
-
-RUN_DIR = "COBALT_RUN_DIR"  # private folder of this training, set by the launcher for every process
+from cobalt.training.leftovers import MARK
 
 
 def weights_file() -> Path:
     """Raises InfraError outside a training that the launcher started."""
-    if RUN_DIR not in os.environ:
-        raise InfraError(f"{RUN_DIR} is not set: start the training through cobalt.training.launch")
-    return Path(os.environ[RUN_DIR]) / "weights.safetensors"
+    if MARK not in os.environ:
+        raise InfraError(f"{MARK} is not set: start the training through cobalt.training.launch")
+    return Path(os.environ[MARK]) / "weights.safetensors"
 
 
 def publish(weights: Iterable[tuple[str, Any]], step: int | None) -> None:
