@@ -59,9 +59,10 @@ class Rejects:
         else:
             self.path.unlink(missing_ok=True)
 
-    def line(self) -> list[str]:
-        """What to tell, if anything."""
-        return [f"{len(self.rows)} bad rows left out, see {self.path}"] if self.rows else []
+
+def rejected(count: int, output: StrPath) -> list[str]:
+    """What to tell of rows left out, if there are any."""
+    return [f"{count} bad rows left out, see {output}.rejects.jsonl"] if count else []
 
 
 def bad_row_flag(flags: Parser) -> None:

@@ -24,8 +24,9 @@ from cobalt.contexts.trajectories import Trajectories, read_trajectories
 from cobalt.errors import InputError
 from cobalt.files import StrPath, replacing, writing
 from cobalt.manifest import write_manifest
-from cobalt.rejects import Rejects, bad_row_flag
-from cobalt.rows import INPUT_HELP, Raw, Row, Rows, encode_row, open_rows, parsed
+from cobalt.output import refuse_overwriting
+from cobalt.rejects import Rejects, bad_row_flag, rejected
+from cobalt.rows import INPUT_HELP, Raw, Row, Rows, as_rows, encode_row, open_rows, parsed
 
 DEFAULT_MODEL = "Qwen/Qwen3-8B"
 DEFAULT_SEED = 42
@@ -160,11 +161,8 @@ def build_contexts(
         if value not in known:
             raise InputError(f"--{name} must be one of {', '.join(known)}, got {value!r}")
     output = Path(output)
-    if isinstance(source, str | os.PathLike):
-        source = open_rows(source)
-    rows = source if isinstance(source, Rows) else Rows("the input", table=list(source))
-    if any(output.exists() and output.samefile(path) for path in rows.paths):
-        raise InputError(f"{output} is the input: give another --output_file")
+    rows = as_rows(source)
+    refuse_overwriting(rows, output)
     counter = PromptCounter(load_tokenizer(model_name) if tokenizer is None else tokenizer)
     builder = Builder(counter, is_test, policy, max_prompt_tokens, selection, seed)
     rejects = Rejects(output, on_bad_row)
@@ -184,7 +182,7 @@ def build_contexts(
         inputs=rows.paths if len(rows.paths) == 1 else [],
         counts=summary.counts(),
         extra={"warnings": summary.warnings, "wall_s": summary.wall_s, "workers": workers}
-        | ({"input": rows.facts()} if rows is source else {}),
+        | ({} if isinstance(rows.table, list) else {"input": rows.facts()}),
     )  # fmt: skip
     return summary
 
@@ -271,8 +269,6 @@ def main(argv: list[str] | None = None) -> int:
             on_bad_row=args.on_bad_row, histogram=True, progress=progress,
         )  # fmt: skip
     lines = [*summary.lines(), f"prompt lengths: {histogram_path(args.output_file)}"]
-    if summary.bad_rows:
-        lines.append(f"{summary.bad_rows} bad rows left out, see {args.output_file}.rejects.jsonl")
-    tell(lines, summary.warnings)
+    tell(lines + rejected(summary.bad_rows, args.output_file), summary.warnings)
     print(json.dumps({"output": args.output_file, "contexts": summary.contexts, "wall_s": summary.wall_s}))
     return 0

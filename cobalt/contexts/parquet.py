@@ -22,7 +22,7 @@ from cobalt.files import StrPath, replacing
 from cobalt.manifest import write_manifest
 from cobalt.prompts import Prompts, load
 from cobalt.rejects import Rejects, bad_row_flag, checked
-from cobalt.rows import INPUT_HELP, Row, Rows, open_rows
+from cobalt.rows import INPUT_HELP, Row, Rows, as_rows
 
 FILES = {"train": "train.parquet", "test": "test.parquet"}  # by split, as the trainer's settings name them
 
@@ -97,7 +97,7 @@ def build_parquet(
     if max_prompt_length is not None:
         counter = PromptCounter(load_tokenizer(model_name or "") if tokenizer is None else tokenizer)
     shape = VerlRows(kind, prompts or load("default"), drop_extra_columns)
-    sources = {"train": _opened(train, "train"), "test": _opened(val, "test")}
+    sources = {"train": as_rows(train, "the train split"), "test": as_rows(val, "the test split")}
     rejects = {split: Rejects(folder / name, on_bad_row) for split, name in FILES.items()}
     kept = {
         split: _examine(
@@ -152,14 +152,6 @@ def _examine(
     if counts.overlong == counts.read:
         raise InputError(f"{source.name}: every prompt has more than {limit} tokens (--max_prompt_length)")
     return kept
-
-
-def _opened(source: Given, split: str) -> Rows:
-    if isinstance(source, Rows):
-        return source
-    if isinstance(source, str | os.PathLike):
-        return open_rows(source)
-    return Rows(f"the {split} split", table=source)
 
 
 def _write_manifests(

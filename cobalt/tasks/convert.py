@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 from cobalt.cli import Progress
 from cobalt.errors import InputError
 from cobalt.files import StrPath
 from cobalt.manifest import write_manifest
-from cobalt.output import write_jsonl
+from cobalt.output import refuse_overwriting, write_jsonl
 from cobalt.rejects import Rejects, checked
 from cobalt.rows import Row, Rows
 
@@ -24,10 +23,6 @@ class Converted:
     bad_rows: int = 0
     written: int = 0
     dropped: dict[str, int] = field(default_factory=dict)
-
-    def bad_line(self, output: StrPath) -> list[str]:
-        """What to tell of bad rows, if there were any."""
-        return [f"{self.bad_rows} bad rows left out, see {output}.rejects.jsonl"] if self.bad_rows else []
 
 
 def convert_rows(
@@ -64,13 +59,6 @@ def convert_rows(
     write_jsonl(output, rows())
     rejects.close()
     return counts
-
-
-def refuse_overwriting(source: Rows, *outputs: StrPath) -> None:
-    """Raise InputError if one of the outputs is a file of the input."""
-    for target in map(Path, outputs):
-        if any(target.exists() and target.samefile(path) for path in source.paths):
-            raise InputError(f"{target} is the input file; give another --output_file")
 
 
 def record(

@@ -13,8 +13,8 @@ from cobalt.cli import Progress, make_progress, parser, positive_int, tell
 from cobalt.errors import InputError
 from cobalt.files import StrPath
 from cobalt.prompts import Prompts, function_statement, load
-from cobalt.rejects import bad_row_flag
-from cobalt.rows import INPUT_HELP, Row, Rows, UniqueIds, open_rows, require, row_id
+from cobalt.rejects import bad_row_flag, rejected
+from cobalt.rows import INPUT_HELP, Row, Rows, UniqueIds, as_rows, open_rows, require, row_id
 from cobalt.tasks.convert import Converted, convert_rows, record
 from cobalt.tasks.pickled import MAX_BYTES, decode_tests
 from cobalt.testcases import TestCases
@@ -182,7 +182,7 @@ def build_lcb(
 
     Raises InputError for an input that cannot be used (`file:line`, field); nothing has been changed then.
     """
-    source = source if isinstance(source, Rows) else open_rows(source)
+    source = as_rows(source)
     settings = settings or LcbSettings()
     ids, functional = UniqueIds("question_id"), 0
 
@@ -242,7 +242,7 @@ def main(argv: list[str] | None = None) -> int:
         )  # fmt: skip
     lines = [f"{args.output_file}: {made.rows.written} problems, {made.functional} of them functional"]
     lines += [f"{count} problems {reason} left out" for reason, count in made.rows.dropped.items()]
-    tell(lines + made.rows.bad_line(args.output_file))
+    tell(lines + rejected(made.rows.bad_rows, args.output_file))
     return 0
 
 

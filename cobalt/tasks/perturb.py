@@ -13,8 +13,8 @@ from typing import Any
 from cobalt.cli import Progress, make_progress, parser, tell
 from cobalt.errors import InputError
 from cobalt.files import StrPath
-from cobalt.rejects import bad_row_flag
-from cobalt.rows import INPUT_HELP, Row, Rows, UniqueIds, open_rows, require
+from cobalt.rejects import bad_row_flag, rejected
+from cobalt.rows import INPUT_HELP, Row, Rows, UniqueIds, as_rows, require
 from cobalt.tasks.convert import Converted, convert_rows, record
 from cobalt.tasks.released import PERTURBED, is_perturbed
 from cobalt.testcases import TestCases
@@ -66,7 +66,7 @@ def run_perturbation(
 
     Raises InputError for an input that cannot be used (`file:line`, field); nothing has been changed then.
     """
-    source = source if isinstance(source, Rows) else open_rows(source)
+    source = as_rows(source)
     if n_pairs < 2 or n_pairs % 2:
         raise InputError(f"--n_pairs must be even and at least 2, got {n_pairs}: pairs exchange two by two")
     ids = UniqueIds()
@@ -113,5 +113,5 @@ def main(argv: list[str] | None = None) -> int:
         )  # fmt: skip
     lines = [f"{args.output_file}: {counts.written} of {counts.read} tasks perturbed"]
     lines += [f"{count} tasks dropped: {reason}" for reason, count in counts.dropped.items()]
-    tell(lines + counts.bad_line(args.output_file))
+    tell(lines + rejected(counts.bad_rows, args.output_file))
     return 0

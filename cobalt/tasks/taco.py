@@ -16,11 +16,11 @@ from cobalt.cli import Progress, make_progress, parser, tell
 from cobalt.errors import InputError
 from cobalt.evaluator.door import evaluator_flags
 from cobalt.files import StrPath, existing_parent, replacing
-from cobalt.output import write_jsonl
+from cobalt.output import refuse_overwriting, write_jsonl
 from cobalt.prompts import Prompts, load
 from cobalt.rejects import Rejects, bad_row_flag, checked
-from cobalt.rows import INPUT_HELP, Row, Rows, UniqueIds, encode_row, open_rows
-from cobalt.tasks.convert import record, refuse_overwriting
+from cobalt.rows import INPUT_HELP, Row, Rows, UniqueIds, as_rows, encode_row, open_rows
+from cobalt.tasks.convert import record
 from cobalt.tasks.reference import MAX_SOLUTIONS, Judge, ReferenceCheck, verify
 from cobalt.tasks.statements import DEV_RULE, DEV_SIZE, Overlap, choose_dev
 from cobalt.tasks.taco_filters import (
@@ -135,7 +135,7 @@ def build_taco(
     changed; SettingsChanged if verdicts of other settings or another input are there; InfraError if programs
     got no verdict.
     """
-    source = source if isinstance(source, Rows) else open_rows(source)
+    source = as_rows(source)
     settings, summary = settings or TacoSettings(), TacoSummary()
     output = Path(output)
     targets = {"all": output} | {split: split_path(output, split) for split in SPLITS}

@@ -10,7 +10,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cobalt.contexts.parquet import build_parquet, main_multi_turn, main_single_turn
@@ -216,6 +216,7 @@ VALUES = st.recursive(
 )
 
 
+@settings(max_examples=50, deadline=None)
 @given(st.lists(st.dictionaries(st.sampled_from("xyz"), VALUES), min_size=1, max_size=6))
 def test_any_rows_can_be_written(rows: list[dict[str, Any]]) -> None:
     rows = [context(number) | row for number, row in enumerate(rows)]
