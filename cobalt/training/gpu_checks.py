@@ -17,7 +17,7 @@ from importlib.metadata import PackageNotFoundError, requires, version
 from pathlib import Path
 from typing import Any
 
-from cobalt.training.attention import FLASH, PACKED, missing, settle
+from cobalt.training.attention import FLASH, PACKED, choose_attention, missing
 
 OK, WARNING, FAILED, UNCHECKED = "ok", "warning", "FAILED", "not checked"
 INSTALL = "pip install -r requirements-gpu.txt -c requirements-gpu.lock"
@@ -176,11 +176,11 @@ def compiler(device: str) -> Line:
 
 def recipe(name: str, profile: str) -> Line:
     """A recipe composed with a profile: attention and kernels it will use."""
-    from cobalt.training.settings import CONFIG_DIR, compose
+    from cobalt.training.config import CONFIG_DIR, compose
 
     config = compose(name, profile, "published", {"cobalt.config_dir": str(CONFIG_DIR)})
     if config.trainer.device != "cpu":
-        settle(config)
+        choose_attention(config)
     given, actor, trainer = config.actor_rollout_ref.model, config.actor_rollout_ref.actor, config.trainer
     said, size = (
         given.override_config.attn_implementation,

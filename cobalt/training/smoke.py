@@ -105,8 +105,8 @@ def smoke(
     import pandas as pd
     import torch
 
+    from cobalt.training.config import compose
     from cobalt.training.launch import train
-    from cobalt.training.settings import compose
 
     trainer = compose("cobalt", profile, "tiny", {}, overrides).trainer
     found = 0 if trainer.device == "cpu" else torch.cuda.device_count()

@@ -20,7 +20,7 @@ from nodes import DIALOGUES, SHARP, TWO_NODES, Nodes, Peak, nodes, steps
 from safetensors.torch import load_file
 from training_assets import TESTS, make_model, rows, write
 
-from cobalt.training import outcome
+from cobalt.training import checkpoint, result
 
 
 def _vllm() -> str:
@@ -72,8 +72,8 @@ def pair():
 
 def disagreements(output: Path, bound: float) -> list[int]:
     """Steps in which a token's probability differs by more than the bound, or is no number."""
-    files = [folder / outcome.METRICS for folder in outcome.launch_folders(output)]
-    found = [step for step in outcome.read_metrics(path for path in files if path.exists()) if step["step"]]
+    files = [folder / result.METRICS for folder in result.launch_folders(output)]
+    found = [step for step in result.read_metrics(path for path in files if path.exists()) if step["step"]]
     assert found and all(DIFF in step for step in found)
     return [step["step"] for step in found if step[DIFF] is None or not 0 <= step[DIFF] < bound]
 
@@ -114,12 +114,12 @@ def test_two_nodes_live_through_kills(cluster, files, perturbed, tmp_path):
 
     first = cluster.train(output, *given, *settings)
     first.until_checkpoint(2)
-    for process in (first.process, *first.processes(f"{sys.executable} -m cobalt.training.entry")):
+    for process in (first.process, *first.processes(f"{sys.executable} -m cobalt.training.worker")):
         os.kill(process.pid, signal.SIGKILL)  # launcher and driver; the actors are Ray's
     nothing_left(cluster)
 
     second = cluster.train(output, *given, *settings)
-    second.until_checkpoint(outcome.checkpoint_step(output / "checkpoints") + 2)
+    second.until_checkpoint(checkpoint.checkpoint_step(output / "checkpoints") + 2)
     rank = second.processes("ray::WorkerDict")[0]
     rank.send_signal(signal.SIGKILL)
     killed = time.monotonic()
@@ -128,7 +128,7 @@ def test_two_nodes_live_through_kills(cluster, files, perturbed, tmp_path):
     nothing_left(cluster)
 
     third = cluster.train(output, *given, *settings)
-    done = outcome.checkpoint_step(output / "checkpoints")
+    done = checkpoint.checkpoint_step(output / "checkpoints")
     third.until_step(done + 1)
     cluster.kill("judges")
     time.sleep(3)
@@ -144,7 +144,7 @@ def test_two_nodes_live_through_kills(cluster, files, perturbed, tmp_path):
     assert [step["step"] for step in metrics] == list(range(1, total + 1))
     assert "val-core/code_taco_verified/acc/mean@1" in metrics[3]
     trained = load_file(output / "model" / "model.safetensors")
-    whole = shards(outcome.latest(output / "checkpoints"))
+    whole = shards(output / "checkpoints" / f"global_step_{total}")
     assert all(trained[name].equal(whole[name]) for name in trained)
     start = load_file(files["model"] / "model.safetensors")
     assert max(float((trained[name] - start[name]).abs().max()) for name in start) > 1e-3
@@ -178,7 +178,7 @@ def test_a_killed_engine_ends_the_dialogues(pair, files, tmp_path):
     assert status == 1 and noticed < WITHIN_S, said
     assert "EngineDeadError" in said or "Executor failed" in said, said  # waiting for tokens, or for sleep
     assert disagreements(training.output, FP32_BOUND) == []
-    assert outcome.checkpoint_step(training.output / "checkpoints") >= 2
+    assert checkpoint.checkpoint_step(training.output / "checkpoints") >= 2
     nothing_left(pair)
 
 

@@ -19,14 +19,13 @@ pytestmark = pytest.mark.slow
 
 @pytest.fixture(scope="module")
 def model(tmp_path_factory):
-    from cobalt.training.reference.recipe import Recipe
-    from cobalt.training.reference.tokenizer import build_tokenizer
-    from cobalt.training.reference.train import build_model
+    import torch
+    from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer
 
-    folder = tmp_path_factory.mktemp("random")
-    tokenizer = build_tokenizer(load("tiny"))
-    build_model(Recipe(), len(tokenizer)).save_pretrained(folder)
-    tokenizer.save_pretrained(folder)
+    folder, reference = tmp_path_factory.mktemp("random"), ROOT / "models" / "tiny-reference"
+    torch.manual_seed(2)
+    AutoModelForCausalLM.from_config(AutoConfig.from_pretrained(reference)).save_pretrained(folder)
+    AutoTokenizer.from_pretrained(reference).save_pretrained(folder)
     return folder
 
 

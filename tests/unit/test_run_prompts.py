@@ -13,7 +13,7 @@ from cobalt.run.job import Job
 from cobalt.run.trainings import training_stages
 from cobalt.training import launch
 from cobalt.training.dialogue import DialogueSettings
-from cobalt.training.outcome import TrainResult
+from cobalt.training.result import TrainResult
 
 MODEL = Path(__file__).parents[2] / "models/tiny-reference"
 OWN = "defaults: [mt_grpo]\ncobalt:\n  dialogue: {turns: 2, max_turn_tokens: 32}\n"

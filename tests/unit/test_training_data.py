@@ -12,11 +12,11 @@ import pytest
 from omegaconf import OmegaConf
 
 from cobalt.errors import InfraError, InputError
-from cobalt.training import entry, launch, leftovers, outcome
+from cobalt.training import launch, leftovers, result, worker
+from cobalt.training.config import compose
 from cobalt.training.data import DataCheck, check_file, check_files, fit_prompts
 from cobalt.training.launch import train
-from cobalt.training.plan import make_plan
-from cobalt.training.settings import compose
+from cobalt.training.sizes import make_plan
 
 TESTS = json.dumps({"inputs": ["1"], "outputs": ["2"]})
 
@@ -239,10 +239,10 @@ def test_a_training_whose_port_was_taken_is_started_again(tmp_path, monkeypatch,
 
     def failing(arguments, env, log, tick):
         folders.append(Path(env[leftovers.MARK]))
-        (folders[-1] / entry.FAILURE).write_text(json.dumps({"kind": "fault", "message": fault}))
+        (folders[-1] / worker.FAILURE).write_text(json.dumps({"kind": "fault", "message": fault}))
         return 1
 
-    monkeypatch.setattr(launch, "run_entry", failing)
+    monkeypatch.setattr(launch, "run_worker", failing)
     files = {
         f"{name}_file": write(tmp_path / f"{split}.parquet", [row(extra_info={"split": split, "index": 0})])
         for name, split in (("train", "train"), ("val", "test"))
@@ -250,5 +250,5 @@ def test_a_training_whose_port_was_taken_is_started_again(tmp_path, monkeypatch,
     with pytest.raises(InfraError, match=re.escape(fault.splitlines()[-1])):
         train(**files, model="models/tiny-reference", output=tmp_path / "out", say=said.append)
     assert len(folders) == len(set(folders)) == starts  # each with a folder of its own
-    assert len(outcome.launch_folders(tmp_path / "out")) == starts
+    assert len(result.launch_folders(tmp_path / "out")) == starts
     assert sum("36947" in line and "starting again" in line for line in said) == starts - 1

@@ -15,11 +15,11 @@ from pathlib import Path
 import pytest
 
 from cobalt.errors import InfraError, InputError
-from cobalt.training import leftovers, outcome, process
+from cobalt.training import checkpoint, leftovers, process, result
 
 
 def launch(output, *records, torn=""):
-    folder = outcome.new_launch(output)
+    folder = result.new_launch(output)
     lines = [json.dumps({"step": step, "data": {"loss": loss}}) + "\n" for step, loss in records]
     (folder / "metrics.jsonl").write_text("".join(lines) + torn)
     return folder
@@ -29,38 +29,38 @@ def test_metrics_of_all_launches_are_one_list(tmp_path):
     # killed in step 4 while writing, with a checkpoint of step 2: steps 3 and 4 are made again
     first = launch(tmp_path, (1, 0.1), (2, 0.2), (3, 0.3), torn='{"step": 4, "da')
     second = launch(tmp_path, (3, 0.33), (4, 0.4))
-    assert outcome.launch_folders(tmp_path) == [first, second]
-    metrics = outcome.read_metrics(folder / "metrics.jsonl" for folder in outcome.launch_folders(tmp_path))
+    assert result.launch_folders(tmp_path) == [first, second]
+    metrics = result.read_metrics(folder / "metrics.jsonl" for folder in result.launch_folders(tmp_path))
     assert metrics == [
         {"step": step, "loss": loss} for step, loss in ((1, 0.1), (2, 0.2), (3, 0.33), (4, 0.4))
     ]
 
 
 def test_the_latest_checkpoint(tmp_path):
-    assert outcome.checkpoint_step(tmp_path) == 0
-    (tmp_path / outcome.LATEST).write_text("20")
+    assert checkpoint.checkpoint_step(tmp_path) == 0
+    (tmp_path / checkpoint.LATEST).write_text("20")
     with pytest.raises(InputError, match="checkpoint of step 20 is gone"):
-        outcome.checkpoint_step(tmp_path)
+        checkpoint.checkpoint_step(tmp_path)
     (tmp_path / "global_step_20" / "actor").mkdir(parents=True)
-    assert outcome.checkpoint_step(tmp_path) == 20
-    (tmp_path / outcome.LATEST).write_text("twenty")
+    assert checkpoint.checkpoint_step(tmp_path) == 20
+    (tmp_path / checkpoint.LATEST).write_text("twenty")
     with pytest.raises(InputError, match="expected a step number, found 'twenty'"):
-        outcome.checkpoint_step(tmp_path)
+        checkpoint.checkpoint_step(tmp_path)
 
 
 def test_an_export_replaces_and_leaves_the_checkpoint_alone(tmp_path):
     source = tmp_path / "global_step_1" / "actor" / "huggingface"
     source.mkdir(parents=True)
     with pytest.raises(InfraError, match="no exported model"):
-        outcome.export_model(tmp_path / "global_step_1", tmp_path / "model", fp32=True)
+        checkpoint.export_model(tmp_path / "global_step_1", tmp_path / "model", fp32=True)
     (source / "config.json").write_text('{"dtype": "bfloat16", "torch_dtype": "bfloat16"}')
     (source / "model.safetensors").write_bytes(b"weights")
     with pytest.raises(InfraError, match="has no tokenizer"):
-        outcome.export_model(tmp_path / "global_step_1", tmp_path / "model", fp32=True)
+        checkpoint.export_model(tmp_path / "global_step_1", tmp_path / "model", fp32=True)
     (source / "tokenizer.json").write_text("{}")
     (tmp_path / "model").mkdir()
     (tmp_path / "model" / "old").touch()
-    model = outcome.export_model(tmp_path / "global_step_1", tmp_path / "model", fp32=True)
+    model = checkpoint.export_model(tmp_path / "global_step_1", tmp_path / "model", fp32=True)
     assert sorted(path.name for path in model.iterdir()) == [
         "config.json",
         "model.safetensors",
@@ -197,5 +197,5 @@ def test_the_training_ends_when_the_caller_is_interrupted(tmp_path):
 
     before = threading.active_count()
     with (tmp_path / "log").open("wb") as log, pytest.raises(KeyboardInterrupt):
-        process.run_entry([str(config)], environment, log, tick)
+        process.run_worker([str(config)], environment, log, tick)
     assert leftovers.marked(tmp_path) == [] and threading.active_count() == before

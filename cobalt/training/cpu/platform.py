@@ -15,7 +15,7 @@ from typing import Any
 import torch
 from verl.plugin.platform import PlatformBase, PlatformRegistry
 
-from cobalt.training.private import check_version, use_gloo
+from cobalt.training.verl_compat import check_version, use_gloo
 
 
 class _CpuDevice:

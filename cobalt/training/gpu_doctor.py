@@ -17,7 +17,8 @@ from typing import Any
 from cobalt.errors import InfraError, InputError
 from cobalt.training import gpu_checks as libraries
 from cobalt.training.gpu_checks import FAILED, OK, UNCHECKED, WARNING, Line, tried
-from cobalt.training.memory import GIB, Sizes, sizes
+from cobalt.training.memory import GIB
+from cobalt.training.sizes import Sizes, sizes
 
 PORTS = ((6379, "Ray"), (8000, "evaluator"), (8265, "Ray's dashboard"))
 _SHM_GIB = 8.0  # NCCL, Ray's objects and vLLM's messages; containers have 64 MB unless told otherwise
@@ -30,7 +31,7 @@ _MARK = {OK: "ok     ", WARNING: "warning", FAILED: "FAILED ", UNCHECKED: "-    
 
 def examine(model: str | None, output: Path, profile: str, works: list[str]) -> list[Line]:
     """All checks but the training. ``works``: isolation levels that work here."""
-    from cobalt.training.settings import choices
+    from cobalt.training.config import choices
 
     lines = [tried("driver", driver)]
     for check in (libraries.torch_build, libraries.attention):
@@ -233,7 +234,7 @@ def _number(file: Path) -> float | None:
 
 def evaluator(works: list[str], root: Path = Path("/")) -> Iterator[Line]:
     """Isolation of programs, and whether verdicts of a published step keep up with its rollouts."""
-    from cobalt.training.exposure import Load, cores_needed
+    from cobalt.training.reward_overlap import Load, cores_needed
 
     if works:
         yield Line("isolation", OK, works[0])
