@@ -146,6 +146,7 @@ def composed(
     further dotted keys, of which None stays as the files say.
     """
     checkpoints = target / "checkpoints"
+    resumed = _resume(checkpoints, resume)
     train_file, val_file, ptb_file = (_resolved(each) for each in files)
     values: dict[str, Any] = {
         "data.train_files": train_file,
@@ -156,7 +157,7 @@ def composed(
         "actor_rollout_ref.model.path": _model_path(model, local=names[1] == "cpu"),
         "trainer.default_local_dir": str(checkpoints),
         "cobalt.config_dir": str(CONFIG_DIR),
-        **_resume(checkpoints, resume),
+        **resumed,
         **{key: value for key, value in {**given, "cobalt.ptb.file": ptb_file}.items() if value is not None},
     }
     values.setdefault("trainer.total_training_steps", None)

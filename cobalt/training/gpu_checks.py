@@ -100,24 +100,24 @@ def devices() -> list[Line]:
     """One line per GPU; a single failed one if there is none."""
     import torch
 
-    count = torch.cuda.device_count()
-    if not count:
+    if not torch.cuda.device_count():
         hidden = os.environ.get("CUDA_VISIBLE_DEVICES")
         why = "no NVIDIA driver is here" if driver_cuda() is None else "a driver is here, but torch sees none"
         said = f"no GPU ({why}{'' if hidden is None else f'; CUDA_VISIBLE_DEVICES={hidden!r}'})"
         return [Line("GPU", FAILED, said, "--profile cpu trains without one")]
-    lines = []
-    for number in range(count):
-        each = torch.cuda.get_device_properties(number)
-        free, total = torch.cuda.mem_get_info(number)
-        shown = f"{each.name}, {free / 2**30:.1f} of {total / 2**30:.1f} GiB free, {each.major}.{each.minor}"
-        state, advice = OK, ""
-        if each.major < 8:
-            state, advice = FAILED, "compute capability 8.0 or higher is needed (bfloat16, flash attention)"
-        elif free < 0.9 * total:
-            state, advice = WARNING, "another process holds memory (nvidia-smi)"
-        lines.append(Line(f"GPU {number}", state, shown, advice))
-    return lines
+    return [_device(number) for number in range(torch.cuda.device_count())]
+
+
+def _device(number: int) -> Line:
+    import torch
+
+    each, (free, total) = torch.cuda.get_device_properties(number), torch.cuda.mem_get_info(number)
+    shown = f"{each.name}, {free / 2**30:.1f} of {total / 2**30:.1f} GiB free, {each.major}.{each.minor}"
+    if each.major < 8:
+        advice = "compute capability 8.0 or higher is needed (bfloat16, flash attention)"
+        return Line(f"GPU {number}", FAILED, shown, advice)
+    state = WARNING if free < 0.9 * total else OK
+    return Line(f"GPU {number}", state, shown, "another process holds memory (nvidia-smi)")
 
 
 def attention() -> Line:
@@ -181,23 +181,20 @@ def recipe(name: str, profile: str) -> Line:
     config = compose(name, profile, "published", {"cobalt.config_dir": str(CONFIG_DIR)})
     if config.trainer.device != "cpu":
         choose_attention(config)
-    given, actor, trainer = config.actor_rollout_ref.model, config.actor_rollout_ref.actor, config.trainer
-    said, size = (
-        given.override_config.attn_implementation,
-        f"{trainer.nnodes} x {trainer.n_gpus_per_node} GPUs",
-    )
+    policy, trainer = config.actor_rollout_ref, config.trainer
+    given, size = policy.model, f"{trainer.nnodes} x {trainer.n_gpus_per_node} GPUs"
+    said = given.override_config.attn_implementation
     if config.cobalt.method == "offline":
         adapters = f"adapters of rank {given.lora_rank}" if given.lora_rank else "all weights"
         return Line(f"recipe {name}", OK, f"{said}; {adapters}; {size}")
     switches = {
         "packed": given.use_remove_padding, "checkpointing": given.enable_gradient_checkpointing,
         "fused kernels": given.use_fused_kernels, "liger": given.use_liger,
-        "torch.compile": actor.fsdp_config.use_torch_compile,
+        "torch.compile": policy.actor.fsdp_config.use_torch_compile,
     }  # fmt: skip
-    on = ", ".join(name for name, value in switches.items() if value) or "nothing else"
-    off = ", ".join(name for name, value in switches.items() if not value)
-    rollout = config.actor_rollout_ref.rollout.name
-    return Line(f"recipe {name}", OK, f"{said}; {on}; off: {off}; {size}, rollout {rollout}")
+    on, off = (", ".join(each for each in switches if bool(switches[each]) == want) for want in (True, False))
+    shown = f"{said}; {on or 'nothing else'}; off: {off}; {size}, rollout {policy.rollout.name}"
+    return Line(f"recipe {name}", OK, shown)
 
 
 def nccl(gpus: int) -> Line:

@@ -197,7 +197,7 @@ def _counted(result: TrainResult) -> dict[str, Any]:
     assert result.log is not None
     file = result.log.with_name(METRICS)
     steps = read_metrics([file] if file.exists() else [])
-    names = ("tests", "infra_errors", "cpu_s")
+    names = ("tests", "infra_errors")
     sums = {name: sum(step.get(f"reward/{name}") or 0.0 for step in steps) for name in names}
     return {**sums, **result.evaluator} if any("reward/tests" in step for step in steps) else result.evaluator
 

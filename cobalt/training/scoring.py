@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 VALIDATION_SPLITS = frozenset({"test", "val", "validation", "dev"})
 TRAINING_SPLITS = frozenset({"train"})
-_SUMS = ("infra_errors", "tests", "cpu_s")
+_SUMS = ("infra_errors", "tests")
 _NOT_MEANS = (*_SUMS, "masked", "from_unix_s", "until_unix_s")
 
 
@@ -194,19 +194,18 @@ class Scorer:
             "evaluator_s": seconds,
         }
         if not validation:  # clocks of one machine, or nearly equal ones
-            run = [] if shared else [test for test in tests if test["status"] != SKIPPED]
             info["from_unix_s"], info["until_unix_s"] = time.time() - seconds, time.time()
-            info["tests"], info["cpu_s"] = float(len(run)), sum(test["cpu_s"] for test in run)
+            info["tests"] = float(not shared and sum(test["status"] != SKIPPED for test in tests))
         return info
 
 
 def batch_metrics(infos: list[dict[str, float]]) -> dict[str, float]:
     """Metrics of one training batch, ``reward/...``: means over the samples that have a verdict.
 
-    Sums: ``reward/infra_errors`` faults of the evaluator, healed ones included; ``reward/tests`` and
-    ``reward/cpu_s`` tests run and their CPU seconds. ``reward/evaluator_s`` is the mean time that a sample
-    waited for its verdict, ``_p95`` and ``_max`` are of the same. ``timing_s/reward_exposed``: seconds from
-    the last request to the last verdict, which no generation hides.
+    Sums: ``reward/infra_errors`` faults of the evaluator, healed ones included; ``reward/tests`` tests run.
+    ``reward/evaluator_s`` is the mean time that a sample waited for its verdict, ``_p95`` and ``_max`` are of
+    the same. ``timing_s/reward_exposed``: seconds from the last request to the last verdict, which no
+    generation hides.
     """
     judged = [info for info in infos if not info["masked"]]
     names = [name for name in (judged[0] if judged else {}) if name not in _NOT_MEANS]

@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 from chat_server import without_times
 
-from cobalt.prompts import load
 from cobalt.rollouts.multi_turn import main
 from cobalt.store import read_jsonl, read_manifest
 from cobalt.tasks import tiny

@@ -37,25 +37,9 @@ def test_limits_of_control_groups_of_version_2(tmp_path):
         "sys/fs/cgroup/user/job/cpu.max": "150000 100000\n",
         "sys/fs/cgroup/user/job/pids.max": "max\n",
     })  # fmt: skip
-    asked = [("memory", "memory.max"), ("cpu", "cpu.max"), ("pids", "pids.max")]
-    found = [gpu_doctor.group_limit(tmp_path, name, file, "none") for name, file in asked]
+    found = [gpu_doctor.group_limit(tmp_path, f"{name}.max") for name in ("memory", "cpu", "pids")]
     assert found == [1000, 1.5, None]
-
-
-def test_limits_of_control_groups_of_version_1(tmp_path):
-    put(tmp_path, {
-        "proc/self/cgroup": "4:memory:/box\n3:cpu,cpuacct:/\n2:pids:/box\n1:name=systemd:/x\n0::/\n",
-        "sys/fs/cgroup/memory/box/memory.limit_in_bytes": "5000",
-        "sys/fs/cgroup/memory/memory.limit_in_bytes": "9223372036854771712",
-        "sys/fs/cgroup/cpu,cpuacct/cpu.cfs_quota_us": "-1",
-        "sys/fs/cgroup/cpu,cpuacct/cpu.cfs_period_us": "100000",
-        "sys/fs/cgroup/pids/box/pids.max": "77",
-    })  # fmt: skip
-    asked = [("memory", "memory.limit_in_bytes"), ("cpu", "cpu.cfs_quota_us"), ("pids", "pids.max")]
-    assert [gpu_doctor.group_limit(tmp_path, name, "no", old) for name, old in asked] == [5000, None, 77]
-    put(tmp_path, {"sys/fs/cgroup/cpu,cpuacct/cpu.cfs_quota_us": "250000"})
-    assert gpu_doctor.group_limit(tmp_path, "cpu", "no", "cpu.cfs_quota_us") == 2.5
-    assert gpu_doctor.group_limit(tmp_path / "nothing", "cpu", "cpu.max", "no") is None
+    assert gpu_doctor.group_limit(tmp_path / "nothing", "cpu.max") is None
 
 
 def test_a_small_container_is_told(tmp_path, monkeypatch):

@@ -173,6 +173,8 @@ def test_stopped_and_finished_runs_both_end_with_0(monkeypatch, capsys):
         (["--ptb_file", "c", "--val_file", "b"], "belongs to recipes like cobalt_ptb"),
         ([], "--val_file is missing, which recipe cobalt needs"),
         (["--recipe", "offline_rl"], "cannot be read as Parquet"),
+        (["--recipe", "offline_rl", "cobalt.reward=a:b"], "recipe offline_rl takes cobalt.offline.reward"),
+        (["--evaluator", "serve", "--val_file", "b"], "the CPU profile trains in a Ray cluster of its own"),
     ],
 )
 def test_mistakes_are_told_before_anything_starts(tmp_path, arguments, message, capsys):

@@ -25,12 +25,13 @@ def trained(tmp_path, monkeypatch):
     """Where a training would run, notes what it shows in dialogues."""
     seen = []
 
-    def run(config, target, *_):
+    def run(config, launch, *_):
         seen.append(DialogueSettings.read(config))
-        return TrainResult(target, {"contexts": 1})
+        return TrainResult(launch, {"contexts": 1})
 
     monkeypatch.setattr(launch, "check_inputs", lambda config: None)
     monkeypatch.setattr(launch, "_run", run)
+    monkeypatch.setattr(launch, "_collect", lambda config, result, started: result)
     monkeypatch.chdir(tmp_path)
     return seen
 

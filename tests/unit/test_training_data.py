@@ -16,6 +16,7 @@ from cobalt.training import launch, leftovers, result, worker
 from cobalt.training.config import compose
 from cobalt.training.data import DataCheck, check_file, check_files, fit_prompts
 from cobalt.training.launch import train
+from cobalt.training.prepare import _rows
 from cobalt.training.sizes import make_plan
 
 TESTS = json.dumps({"inputs": ["1"], "outputs": ["2"]})
@@ -150,6 +151,30 @@ def test_several_files_are_one(tmp_path):
         check_files([one, other], what="training data", validation=False)
     with pytest.raises(InputError, match=r"none\.parquet: cannot be read as Parquet"):
         check_files([one, tmp_path / "none.parquet"], what="training data", validation=False)
+
+
+@pytest.mark.parametrize("long", ["honest", "perturbed"])
+def test_shares_of_perturbed_contexts_are_of_the_rows_that_fit(tmp_path, long):
+    """Rows that are too long leave before the mix, whose shares would shift otherwise."""
+
+    def contexts(name):
+        overlong = [{"role": "user", "content": "a b c d e f g h i j"}]
+        short = [row(data_source=name, extra_info={"split": "train", "index": i}) for i in range(8)]
+        more = [row(data_source=name, prompt=overlong) for _ in range(24 if name == long else 0)]
+        return write(tmp_path / f"{name}.parquet", [*more, *short])
+
+    config = OmegaConf.create(tiny())
+    config.data.train_files, config.cobalt.ptb.file = str(contexts("honest")), str(contexts("perturbed"))
+    config.data.val_files = str(
+        write(tmp_path / "v.parquet", [row(extra_info={"split": "test", "index": 0})])
+    )
+    config.data.max_prompt_length, config.cobalt.ptb.share = 9, 0.5
+    config.trainer.default_local_dir = str(tmp_path / "out" / "checkpoints")
+    notes = []
+    found = _rows(config, Words(), notes)["train_files"]
+    sources = list(pd.read_parquet(found.path)["data_source"])
+    assert (sources.count("honest"), sources.count("perturbed"), found.overlong) == (4, 4, 24)
+    assert notes == ["contexts: 4 honest and 4 perturbed (share 0.5)"]
 
 
 @cache

@@ -166,6 +166,14 @@ def _keys(tree, path=""):
             ("multi_turn", "cpu", "tiny", {}, ["custom_reward_function.path=mine.py"]),
             "custom_reward_function.path",
         ),
+        (
+            ("multi_turn", "gpu", "published", {}, ["reward.custom_reward_function.path=mine.py"]),
+            "reward.custom_reward_function.path is not read: cobalt.reward=MODULE:FUNCTION",
+        ),
+        (
+            ("multi_turn", "gpu", "published", {}, ["algorithm.filter_groups.enable=true"]),
+            "algorithm.filter_groups.enable is not read: only verl's own replay buffer filters",
+        ),
     ],
 )
 def test_mistakes_are_one_message(arguments, message):
