@@ -100,7 +100,7 @@ def _gpu(args: Namespace, facts: dict[str, Any]) -> int:
     from cobalt.training import gpu_doctor
 
     works = [level for level, found in facts["isolation"].items() if found["works"]]
-    lines = gpu_doctor.examine(args.model, Path(args.output), args.profile, works)
+    lines = gpu_doctor.examine(args.model, Path(args.output), works)
     if not args.json:
         gpu_doctor.show(lines, "checks")
     if args.smoke:
@@ -131,7 +131,7 @@ def main(argv: list[str] | None = None) -> int:
         "--profile",
         choices=choices("profile"),
         default="gpu",
-        help="hardware settings of recipes and of --smoke",
+        help="hardware settings of --smoke",
     )
     gpu.add_argument("--evaluator", default="local", help="of --smoke: local, serve or a URL")
     gpu.add_argument("overrides", nargs="*", metavar="key=value", help="Hydra overrides of --smoke")

@@ -17,7 +17,7 @@ from importlib.metadata import PackageNotFoundError, requires, version
 from pathlib import Path
 from typing import Any
 
-from cobalt.training.attention import FLASH, PACKED, choose_attention, missing
+from cobalt.training.attention import FLASH, PACKED, missing
 
 OK, WARNING, FAILED, UNCHECKED = "ok", "warning", "FAILED", "not checked"
 INSTALL = "pip install -r requirements-gpu.txt -c requirements-gpu.lock"
@@ -120,14 +120,6 @@ def _device(number: int) -> Line:
     return Line(f"GPU {number}", state, shown, "another process holds memory (nvidia-smi)")
 
 
-def attention() -> Line:
-    """The attention that a training would use (`cobalt.training.attention`)."""
-    lacking = missing(FLASH)
-    if lacking is None:
-        return Line("attention", OK, f"{FLASH} (flash-attn {version('flash-attn')})")
-    return Line("attention", OK, f"{PACKED} ({lacking}, and not needed)")
-
-
 def model_class(family: str, device: str) -> Line:
     """A tiny random model of ``family`` (``qwen3``, ``llama``): a pack gives what its sequences give."""
     import torch
@@ -172,29 +164,6 @@ def compiler(device: str) -> Line:
     row = torch.ones(8, 64, device=device)
     made = torch.compile(lambda x: (x.softmax(-1) * x).sum())(row)
     return Line("torch.compile", OK if float(made) == 8.0 else FAILED, f"works; compiler {found}")
-
-
-def recipe(name: str, profile: str) -> Line:
-    """A recipe composed with a profile: attention and kernels it will use."""
-    from cobalt.training.config import CONFIG_DIR, compose
-
-    config = compose(name, profile, "published", {"cobalt.config_dir": str(CONFIG_DIR)})
-    if config.trainer.device != "cpu":
-        choose_attention(config)
-    policy, trainer = config.actor_rollout_ref, config.trainer
-    given, size = policy.model, f"{trainer.nnodes} x {trainer.n_gpus_per_node} GPUs"
-    said = given.override_config.attn_implementation
-    if config.cobalt.method == "offline":
-        adapters = f"adapters of rank {given.lora_rank}" if given.lora_rank else "all weights"
-        return Line(f"recipe {name}", OK, f"{said}; {adapters}; {size}")
-    switches = {
-        "packed": given.use_remove_padding, "checkpointing": given.enable_gradient_checkpointing,
-        "fused kernels": given.use_fused_kernels, "liger": given.use_liger,
-        "torch.compile": policy.actor.fsdp_config.use_torch_compile,
-    }  # fmt: skip
-    on, off = (", ".join(each for each in switches if bool(switches[each]) == want) for want in (True, False))
-    shown = f"{said}; {on or 'nothing else'}; off: {off}; {size}, rollout {policy.rollout.name}"
-    return Line(f"recipe {name}", OK, shown)
 
 
 def nccl(gpus: int) -> Line:

@@ -31,10 +31,8 @@ _FREE_GIB = 50.0  # where no model says what a checkpoint takes
 _MARK = {OK: "ok     ", WARNING: "warning", FAILED: "FAILED ", UNCHECKED: "-      "}
 
 
-def examine(model: str | None, output: Path, profile: str, works: list[str]) -> list[Line]:
+def examine(model: str | None, output: Path, works: list[str]) -> list[Line]:
     """All checks but the training. ``works``: isolation levels that work here."""
-    from cobalt.training.config import choices
-
     found = libraries.devices()
     gpus = sum(line.name != "GPU" for line in found)
     device = "cuda" if gpus else "cpu"
@@ -46,17 +44,14 @@ def examine(model: str | None, output: Path, profile: str, works: list[str]) -> 
     lines = [
         tried("driver", driver),
         tried("torch build", libraries.torch_build),
-        tried("attention", libraries.attention),
         *found,
         *libraries.packages(gpus),
         tried("NCCL", partial(libraries.nccl, gpus)),
         tried("torch.compile", partial(libraries.compiler, device)),
         *families,
-        *recipes,
         tried("shared memory", partial(shared_memory, gpus)),
         *disks(output, of),
         *hub(model),
-        tokens(),
         *ports(),
         *limits(of),
         *evaluator(works),
@@ -149,18 +144,6 @@ def _files(model: str) -> list[str]:
     return ["config.json", "tokenizer_config.json", *sorted(shards)]
 
 
-def tokens() -> Line:
-    """The file of the reward's token counter."""
-    from cobalt.rewards.tokens import o200k_counter, o200k_path
-
-    try:
-        o200k_counter()
-    except InputError as error:
-        found, _, advice = str(error).partition(": ")
-        return Line("o200k_base", FAILED, found, f"{advice} (cobalt.token_counter=policy)")
-    return Line("o200k_base", OK, str(o200k_path()))
-
-
 def ports() -> Iterator[Line]:
     cluster = os.environ.get("RAY_ADDRESS")
     for number, what in PORTS:
@@ -218,21 +201,15 @@ def group_limit(root: Path, name: str) -> float | None:
 
 
 def evaluator(works: list[str], root: Path = Path("/")) -> Iterator[Line]:
-    """Isolation of programs, and whether verdicts of a published step keep up with its rollouts."""
-    from cobalt.training.reward_overlap import Load, cores_needed
-
+    """Isolation of programs, and the cores that may run them. ``works``: levels that work here."""
     advice = "cobalt doctor says why; docs/execution.md, or an evaluator elsewhere (--evaluator URL)"
     shown = works[0] if works else "no safe level works here"
     yield Line("isolation", OK if works else FAILED, shown, advice)
     seen = len(os.sched_getaffinity(0))
     cores = min(float(seen), group_limit(root, "cpu.max") or seen)
-    if cores < seen:
-        advice = f"cobalt.evaluator_workers={max(1, int(cores))}"
-        yield Line("cores", WARNING, f"{seen} are seen, {cores:.1f} may be used", advice)
-    need = cores_needed(Load(), 0.05, 0).cores
-    shown = f"{cores:.0f}; a published step needs {need} (cobalt plan)"
-    advice = "steps will wait for verdicts; evaluators on other machines: docs/cluster.md"
-    yield Line("evaluator cores", OK if cores >= need else WARNING, shown, advice)
+    shown = f"{cores:.0f}" if cores == seen else f"{seen} are seen, {cores:.1f} may be used"
+    advice = f"cobalt.evaluator_workers={max(1, int(cores))}"
+    yield Line("cores", OK if cores == seen else WARNING, f"{shown} (cobalt plan: how many it takes)", advice)
 
 
 def trial(profile: str, evaluator: str, overrides: list[str]) -> Line:
