@@ -37,10 +37,7 @@ def examine(model: str | None, output: Path, works: list[str]) -> list[Line]:
     gpus = sum(line.name != "GPU" for line in found)
     device = "cuda" if gpus else "cpu"
     of = sizes(model) if model else None
-    families = [
-        (f"model {name}", partial(libraries.model_class, name, device)) for name in libraries.FAMILIES
-    ]
-    recipes = [(f"recipe {name}", partial(libraries.recipe, name, profile)) for name in choices("recipe")]
+    families = [tried(f"model {name}", partial(libraries.model_class, name, device)) for name in _FAMILIES]
     lines = [
         tried("driver", driver),
         tried("torch build", libraries.torch_build),
