@@ -128,6 +128,8 @@ def check_composed(job: Job) -> None:
     scale = given.scale or ("tiny" if given.profile == "cpu" else "published")
     recipe = str(_own(job)) if is_own(given.recipe) else given.recipe
     values = {"actor_rollout_ref.model.path": str(job.model)}
+    if recipe not in STORED:
+        values["cobalt.evaluator"] = job.config.execution.evaluator
     config = compose(recipe, given.profile, scale, values, overrides(given))
     fit(config, 1)
 

@@ -94,7 +94,7 @@ def compose(
     for key, value in values.items():
         if key not in overridden:
             OmegaConf.update(config, key, value)
-    _refuse_ignored(config)
+    _refuse(config)
     return config
 
 
@@ -109,12 +109,17 @@ def _composed(
         return compose("train", [*chosen, *overrides])
 
 
-def _refuse_ignored(config: Any) -> None:
+def _refuse(config: Any) -> None:
     from omegaconf import OmegaConf
 
     for name, why in _IGNORED_SWITCHES.items():
         if OmegaConf.select(config, name):
             raise InputError(f"{name} is not read: {why}")
+    if config.trainer.device == "cpu" and config.cobalt.evaluator == "serve":
+        raise InputError(
+            "--evaluator serve: the CPU profile trains in a Ray cluster of its own, which has no evaluator; "
+            "give the URL of one that runs (--evaluator http://localhost:8000), or local"
+        )
     for section in _IGNORED_SECTIONS:
         names = _set_keys(OmegaConf.to_container(config[section], resolve=True), section)
         if names:
@@ -188,11 +193,6 @@ def check_inputs(config: Any) -> None:
             + ("is required" if mixes else "belongs to recipes like cobalt_ptb (cobalt.ptb.mix)")
         )
     scoring.reward_profile(cobalt.reward_profile)
-    if config.trainer.device == "cpu" and cobalt.evaluator == "serve":
-        raise InputError(
-            "--evaluator serve: the CPU profile trains in a Ray cluster of its own, which has no evaluator; "
-            "give the URL of one that runs (--evaluator http://localhost:8000), or local"
-        )
     if cobalt.method == "offline":
         from cobalt.training.offline_data import check_groups
 

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from cobalt.errors import CobaltError, InfraError, InputError
+from cobalt.errors import InfraError, InputError
 from cobalt.records import SKIPPED, TestCases
 from cobalt.rewards.cobalt import PROFILES, RewardProfile, ShapedReward, shaped_reward
 from cobalt.text import extract_code
@@ -79,12 +79,7 @@ class Scorer:
         self.count_tokens, self.retries, self.wait_s = count_tokens, retries, wait_s
 
     async def score(
-        self,
-        completion: str,
-        tests: str | Mapping[str, Any],
-        *,
-        best: float = 0.0,
-        validation: bool = False,
+        self, completion: str, tests: str | Mapping[str, Any], *, best: float = 0.0, validation: bool = False
     ) -> Score:
         """Score one completion.
 
@@ -140,9 +135,7 @@ class Scorer:
         request = canary()
         try:
             result = await self.evaluator.aevaluate(request["code"], request["test_cases"])
-        except CobaltError:
-            raise
-        except Exception as error:
+        except (OSError, TimeoutError) as error:
             raise InfraError(f"the evaluator does not answer: {type(error).__name__}: {error}") from error
         if result["status"] != "ok" or result["passing"] != [True]:
             raise InfraError(

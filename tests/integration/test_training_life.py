@@ -171,14 +171,11 @@ def test_another_recipe_or_model_does_not_go_on_from_there(life, assets, tmp_pat
         train(**given, model=reference, overrides=small, dry_run=True)
 
 
-VERLS_LOOPS = "actor_rollout_ref.rollout.agent.agent_loop_manager_class=null"  # instead of the batch path
-
-
-@pytest.mark.parametrize(("recipe", "more"), [("mt_grpo", ()), ("verpo", ()), ("verpo", (VERLS_LOOPS,))])
-def test_online_dialogues_train(assets, tmp_path, recipe, more):
+@pytest.mark.parametrize("recipe", ["mt_grpo", "verpo"])
+def test_online_dialogues_train(assets, tmp_path, recipe):
     overrides = (
         "data.max_prompt_length=32", "data.max_response_length=300", "cobalt.dialogue.max_turn_tokens=3",
-        "cobalt.dialogue.turns=2", *more,
+        "cobalt.dialogue.turns=2",
     )  # fmt: skip
     files = {"train_file": assets["train"], "val_file": assets["test"], "model": assets["model"]}
     done = train(

@@ -167,6 +167,10 @@ def _keys(tree, path=""):
             "custom_reward_function.path",
         ),
         (
+            ("multi_turn", "cpu", "tiny", {"cobalt.evaluator": "serve"}),
+            "--evaluator serve: the CPU profile trains in a Ray cluster of its own",
+        ),
+        (
             ("multi_turn", "gpu", "published", {}, ["reward.custom_reward_function.path=mine.py"]),
             "reward.custom_reward_function.path is not read: cobalt.reward=MODULE:FUNCTION",
         ),
