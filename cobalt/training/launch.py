@@ -15,7 +15,6 @@ from cobalt.files import atomic_write
 from cobalt.training import checkpoint, worker
 from cobalt.training.config import Files, check_inputs, composed
 from cobalt.training.monitor import Monitor, check_numbers
-from cobalt.training.own_recipe import module_folder
 from cobalt.training.process import environment, output_lock, private_folder, run_worker
 from cobalt.training.result import METRICS, TrainResult, card, launch_folders, new_launch, read_metrics
 
@@ -115,15 +114,7 @@ def _run(
 
     path, log = launch / "config.yaml", launch / "train.log"
     atomic_write(path, OmegaConf.to_yaml(config))
-    env = environment(
-        folder,
-        cpu=config.trainer.device == "cpu",
-        threads=config.cobalt.threads,
-        metrics=monitor.metrics,
-        tensorboard=monitor.output / "tensorboard",
-        modules=module_folder(config),
-        given=config.cobalt.env,
-    )
+    env = environment(folder, config, monitor.metrics)
     request = monitor.output / checkpoint.STOP_REQUEST
     request.unlink(missing_ok=True)
 

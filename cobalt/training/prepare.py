@@ -144,12 +144,15 @@ def _mixed(config: Any, honest: Any, tokenizer: Any, notes: list[str]) -> tuple[
     the shares are of what is trained on.
     """
     path, share = Path(config.cobalt.ptb.file), float(config.cobalt.ptb.share)
-    where, limit, parts, overlong = f"perturbed contexts {path}", int(config.data.max_prompt_length), [], 0
-    for table in (honest, check_file(path, what="perturbed contexts", validation=False)):
-        kept = [number for number, length in enumerate(lengths(table, tokenizer)) if length <= limit]
-        overlong += table.num_rows - len(kept)
-        parts.append(table.take(kept))
-    mixed = mix(*parts, share, int(config.data.seed), where)
+    limit = int(config.data.max_prompt_length)
+
+    def fitting(table: Any) -> Any:
+        return table.take([i for i, length in enumerate(lengths(table, tokenizer)) if length <= limit])
+
+    perturbed = check_file(path, what="perturbed contexts", validation=False)
+    left = fitting(honest), fitting(perturbed)
+    overlong = honest.num_rows + perturbed.num_rows - sum(table.num_rows for table in left)
+    mixed = mix(left[0], left[1], share, int(config.data.seed), f"perturbed contexts {path}")
     count = round(share * mixed.num_rows)
     notes.append(f"contexts: {mixed.num_rows - count} honest and {count} perturbed (share {share:g})")
     return mixed, overlong

@@ -12,13 +12,14 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import IO, Any
 
 import cobalt
 from cobalt.errors import InputError
 from cobalt.training import leftovers
+from cobalt.training.own_recipe import module_folder
 
 _PREFIX, _OWNER = "cobalt-", "launcher"
 _GRACE_S = 10.0
@@ -90,29 +91,21 @@ def private_folder() -> Iterator[Path]:
         leftovers.remove(folder)
 
 
-def environment(
-    folder: Path,
-    *,
-    cpu: bool,
-    threads: int | None,
-    metrics: Path,
-    tensorboard: Path | None = None,
-    modules: Path | None = None,
-    given: Mapping[str, Any] | None = None,
-) -> dict[str, str]:
-    """The environment of the training process, which Ray's processes inherit.
+def environment(folder: Path, config: Any, metrics: Path) -> dict[str, str]:
+    """The environment of the training process, which Ray's processes inherit; ``cobalt.env`` wins.
 
-    ``modules``: a folder of the user's own modules, looked in after those of PYTHONPATH. ``given`` wins.
+    ``folder``: the private one; ``metrics``: the file that verl's file logger writes. Modules beside a recipe
+    of one's own are looked for after those of PYTHONPATH.
     """
     env = {**os.environ, **_EVERYWHERE, leftovers.MARK: str(folder), "VERL_FILE_LOGGER_PATH": str(metrics)}
     ours = str(Path(cobalt.__file__).resolve().parent.parent)
-    env["PYTHONPATH"] = os.pathsep.join(filter(None, [ours, env.get("PYTHONPATH"), str(modules or "")]))
+    beside = str(module_folder(config) or "")
+    env["PYTHONPATH"] = os.pathsep.join(filter(None, [ours, env.get("PYTHONPATH"), beside]))
     env.setdefault("HF_HUB_OFFLINE", "1")
-    if tensorboard is not None:
-        env.setdefault("TENSORBOARD_DIR", str(tensorboard))
-    if threads is not None:
-        env["OMP_NUM_THREADS"] = str(threads)
-    if cpu:
+    env.setdefault("TENSORBOARD_DIR", str(Path(config.trainer.default_local_dir).parent / "tensorboard"))
+    if config.cobalt.threads is not None:
+        env["OMP_NUM_THREADS"] = str(config.cobalt.threads)
+    if config.trainer.device == "cpu":
         token = folder / "token"
         token.touch(mode=0o600)
         token.write_text(secrets.token_hex(32))
@@ -124,7 +117,7 @@ def environment(
             "HF_DATASETS_CACHE": str(folder / "datasets"),
             "RAY_AUTH_TOKEN_PATH": str(token),
         }
-    return env | {name: str(value) for name, value in (given or {}).items()}
+    return env | {name: str(value) for name, value in config.cobalt.env.items()}
 
 
 def end_with_parent() -> None:

@@ -13,9 +13,12 @@ import time
 from pathlib import Path
 
 import pytest
+from omegaconf import OmegaConf
 
 from cobalt.errors import InfraError, InputError
 from cobalt.training import checkpoint, leftovers, process, result
+from cobalt.training.launch import _counted
+from cobalt.training.result import TrainResult
 
 
 def launch(output, *records, torn=""):
@@ -34,6 +37,20 @@ def test_metrics_of_all_launches_are_one_list(tmp_path):
     assert metrics == [
         {"step": step, "loss": loss} for step, loss in ((1, 0.1), (2, 0.2), (3, 0.33), (4, 0.4))
     ]
+
+
+def test_an_evaluator_that_others_use_is_counted_by_this_launch(tmp_path):
+    for number in (1, 2):
+        folder = result.new_launch(tmp_path)
+        lines = [
+            {"step": step, "data": {"reward/tests": 10.0 * number, "reward/infra_errors": 1.0}}
+            for step in (1, 2)
+        ]
+        (folder / "metrics.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    done = TrainResult(tmp_path, {}, log=folder / "train.log", evaluator={"isolation": "landlock"})
+    assert _counted(done) == {"tests": 40.0, "infra_errors": 2.0, "isolation": "landlock"}
+    (folder / "metrics.jsonl").write_text('{"step": 1, "data": {"offline/loss": 1.0}}\n')
+    assert _counted(done) == {"isolation": "landlock"}
 
 
 def test_the_latest_checkpoint(tmp_path):
@@ -190,7 +207,11 @@ def test_the_first_worker_of_a_node_starts_its_watch(tmp_path, monkeypatch):
 def test_the_training_ends_when_the_caller_is_interrupted(tmp_path):
     config = tmp_path / "config.yaml"
     config.write_text("trainer: {device: cpu}")
-    environment = process.environment(tmp_path, cpu=True, threads=1, metrics=tmp_path / "metrics.jsonl")
+    given = {
+        "trainer": {"device": "cpu", "default_local_dir": str(tmp_path / "out" / "checkpoints")},
+        "cobalt": {"threads": 1, "env": {}, "recipe_file": None},
+    }
+    environment = process.environment(tmp_path, OmegaConf.create(given), tmp_path / "metrics.jsonl")
 
     def tick():  # first called while the process is still importing
         raise KeyboardInterrupt

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import math
+from types import SimpleNamespace
 
 import pytest
 
 from cobalt.errors import BadRequest, InfraError, InputError
 from cobalt.rewards.cobalt import PLAIN, PUBLISHED, shaped_reward
-from cobalt.training import scoring
+from cobalt.training import pools, scoring
 from cobalt.training.own_recipe import own_reward
 from cobalt.training.scoring import Scorer, batch_metrics, is_validation, masked_keys
 
@@ -105,6 +106,16 @@ def test_tests_run_are_counted_for_evaluators_that_others_use_too():
     ]
     found = batch_metrics(infos)
     assert (found["reward/tests"], found["reward/infra_errors"]) == (4, 2)
+
+
+@pytest.mark.parametrize("asked", ["auto", "serve"])
+def test_a_service_says_how_it_isolates(monkeypatch, asked):
+    answer = SimpleNamespace(result=lambda timeout_s: {"isolation": "landlock"})
+    handle = SimpleNamespace(status=SimpleNamespace(remote=lambda: answer))
+    monkeypatch.setattr(pools, "application", lambda *_: handle)
+    settings = SimpleNamespace(evaluator=asked)
+    scoring.count_at_end(pools.start(settings))
+    assert settings.evaluator == "serve" and scoring.close_evaluators() == {"isolation": "landlock"}
 
 
 def test_validation_asks_only_whether_all_tests_passed():
