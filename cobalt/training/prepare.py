@@ -147,7 +147,7 @@ def _mixed(config: Any, honest: Any, tokenizer: Any, notes: list[str]) -> tuple[
     limit = int(config.data.max_prompt_length)
 
     def fitting(table: Any) -> Any:
-        return table.take([i for i, length in enumerate(lengths(table, tokenizer)) if length <= limit])
+        return table.filter([length <= limit for length in lengths(table, tokenizer)])
 
     perturbed = check_file(path, what="perturbed contexts", validation=False)
     left = fitting(honest), fitting(perturbed)
