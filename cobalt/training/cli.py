@@ -83,7 +83,7 @@ def _flags() -> argparse.ArgumentParser:
     add = flags.add_argument
     add("--train_file", help="Parquet file with training rows (default: data/train.parquet)")
     add("--val_file", help="and for validation (default: test.parquet beside --train_file)")
-    add("--model", help="Hugging Face folder (on GPUs also a cached model's name)")
+    add("--model", help="Hugging Face folder, on GPUs also a cached model's name (default: the recipe's)")
     add("-o", "--output", help="folder of this training; run again to continue")
     names = ", ".join((*choices("recipe"), "or a YAML file of your own"))
     add("--recipe", default="cobalt", help=f"method: {names}", type=_recipe)
@@ -115,9 +115,8 @@ def main(argv: list[str] | None = None) -> int:
     args = vars(flags.parse_intermixed_args(argv))
     complete(args)
     stopped_status, dry_run = args.pop("stopped_status"), args["dry_run"]
-    missing = [f"--{name}" for name in ("model", "output") if args[name] is None]
-    if missing:
-        flags.error(f"the following arguments are required: {', '.join(missing)}")
+    if args["output"] is None:
+        flags.error("the following arguments are required: --output")
     if args.pop("wandb"):
         args["overrides"] = ["trainer.logger=[console,file,tensorboard,wandb]", *args["overrides"]]
     with _termination() as stop:

@@ -138,7 +138,7 @@ def _set_keys(tree: Any, path: str) -> list[str]:
 def composed(
     target: Path,
     files: tuple[Files, Files, Path | str | None],
-    model: Path | str,
+    model: Path | str | None,
     names: tuple[str, str, str],
     given: dict[str, Any],
     seed: int,
@@ -159,15 +159,15 @@ def composed(
         "data.seed": seed,
         "actor_rollout_ref.rollout.seed": seed,
         "actor_rollout_ref.actor.data_loader_seed": seed,
-        "actor_rollout_ref.model.path": _model_path(model, local=names[1] == "cpu"),
         "trainer.default_local_dir": str(checkpoints),
         "cobalt.config_dir": str(CONFIG_DIR),
         **resumed,
-        **{key: value for key, value in {**given, "cobalt.ptb.file": ptb_file}.items() if value is not None},
     }
-    values.setdefault("trainer.total_training_steps", None)
+    given = {**given, "cobalt.ptb.file": ptb_file, "actor_rollout_ref.model.path": model and str(model)}
+    values |= {key: value for key, value in given.items() if value is not None}
     config = compose(*names, values, overrides)
-    dialogue = config.cobalt.dialogue
+    policy, dialogue = config.actor_rollout_ref, config.cobalt.dialogue
+    policy.model.path = _model_path(policy.model.path, local=names[1] == "cpu")
     dialogue.prompts = near(str(dialogue.prompts), Path.cwd())  # workers run in folders of their own
     load(dialogue.prompts)
     return config
@@ -229,7 +229,7 @@ def _resolved(files: Files) -> Any:
     return one_or_many([str(Path(file).resolve()) for file in listed(files)])
 
 
-def _model_path(model: Path | str, *, local: bool) -> str:
+def _model_path(model: str, *, local: bool) -> str:
     folder = Path(model)
     if folder.is_dir():
         if not (folder / "config.json").is_file():
@@ -237,4 +237,4 @@ def _model_path(model: Path | str, *, local: bool) -> str:
         return str(folder.resolve())
     if local or folder.is_absolute() or str(model).startswith("."):
         raise InputError(f"--model {model}: no such folder")
-    return str(model)
+    return model

@@ -33,7 +33,7 @@ def train(
     *,
     train_file: Files,
     val_file: Files = None,
-    model: Path | str,
+    model: Path | str | None = None,
     output: Path | str,
     profile: str = "cpu",
     recipe: str = "cobalt",
@@ -55,7 +55,7 @@ def train(
     """Train a model by a recipe and return what came of it.
 
     Args: ``train_file`` and ``val_file`` in Parquet, or several (offline recipes need one); ``model`` a
-    Hugging Face folder (or name, on GPUs); ``output`` a folder of this training alone: run again with the
+    Hugging Face folder (or name, on GPUs; None: the recipe's); ``output`` a folder of this training alone: run again with the
     same arguments, it continues from its last checkpoint (``resume`` ``auto``; ``never`` refuses a folder
     that has one; a path names another ``global_step_N``). ``recipe``: a file of ``verl/config/recipe``,
     the published scripts' words multi_turn and single_turn, or the path of a YAML file. ``ptb_file``:
