@@ -55,16 +55,16 @@ def train(
     """Train a model by a recipe and return what came of it.
 
     Args: ``train_file`` and ``val_file`` in Parquet, or several (offline recipes need one); ``model`` a
-    Hugging Face folder (or name, on GPUs; None: the recipe's); ``output`` a folder of this training alone: run again with the
-    same arguments, it continues from its last checkpoint (``resume`` ``auto``; ``never`` refuses a folder
-    that has one; a path names another ``global_step_N``). ``recipe``: a file of ``verl/config/recipe``,
-    the published scripts' words multi_turn and single_turn, or the path of a YAML file. ``ptb_file``:
-    contexts for cobalt_ptb. ``scale`` None: ``tiny`` on CPU, ``published`` on GPUs. ``steps`` None: as many
-    as the recipe's epochs have. ``evaluator`` (``auto``, ``local``, ``serve``, a URL), ``reward_profile`` and
-    ``prompts`` (of online dialogues) None: as the configuration says. ``overrides`` in Hydra's syntax win
-    over everything. ``progress`` hears of every step under ``label``, ``say`` gets the plan line by line.
-    Once ``stop()`` is true the run ends after the step under way, with a checkpoint, and the result says
-    ``stopped``. ``dry_run`` stops after the plan.
+    Hugging Face folder (or name, on GPUs; None: the recipe's); ``output`` a folder of this training alone:
+    run again with the same arguments, it continues from its last checkpoint (``resume`` ``auto``; ``never``
+    refuses a folder that has one; a path names another ``global_step_N``). ``recipe``: a file of
+    ``verl/config/recipe``, the published scripts' words multi_turn and single_turn, or the path of a YAML
+    file. ``ptb_file``: contexts for cobalt_ptb. ``scale`` None: ``tiny`` on CPU, ``published`` on GPUs.
+    ``steps`` None: as many as the recipe's epochs have. ``evaluator`` (``auto``, ``local``, ``serve``, a
+    URL), ``reward_profile`` and ``prompts`` (of online dialogues) None: as the configuration says.
+    ``overrides`` in Hydra's syntax win over everything. ``progress`` hears of every step under ``label``,
+    ``say`` gets the plan line by line. Once ``stop()`` is true the run ends after the step under way, with a
+    checkpoint, and the result says ``stopped``. ``dry_run`` stops after the plan.
 
     On CPU several trainings with different outputs may run at once; each has a Ray cluster of its own.
     Raises InputError for input that cannot be used (nothing has been trained then), InfraError if the
