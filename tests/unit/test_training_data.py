@@ -168,7 +168,7 @@ def test_shares_of_perturbed_contexts_are_of_the_rows_that_fit(tmp_path, long):
     config.data.val_files = str(
         write(tmp_path / "v.parquet", [row(extra_info={"split": "test", "index": 0})])
     )
-    config.data.max_prompt_length, config.cobalt.ptb.share = 9, 0.5
+    config.data.seed, config.data.max_prompt_length, config.cobalt.ptb.share = 3, 9, 0.5
     config.trainer.default_local_dir = str(tmp_path / "out" / "checkpoints")
     notes = []
     found = _rows(config, Words(), notes)["train_files"]
