@@ -137,6 +137,7 @@ def test_two_nodes_live_through_kills(cluster, files, perturbed, tmp_path):
     assert disagreements(output, FP32_BOUND) == []
     result = json.loads((output / "result.json").read_text())
     assert result["steps"] == total and result["masked"] == 0
+    assert result["evaluator"]["tests"] > 0 and result["evaluator"]["isolation"]
     metrics = [json.loads(line) for line in (output / "metrics.jsonl").read_text().splitlines()]
     assert [step["step"] for step in metrics] == list(range(1, total + 1))
     assert "val-core/code_taco_verified/acc/mean@1" in metrics[3]

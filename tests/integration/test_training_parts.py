@@ -216,6 +216,16 @@ def test_parts_that_are_not_ours_are_refused(override, message):
         check_parts(config)
 
 
+def test_verls_own_loops_find_no_server_on_cpu():
+    from cobalt.training.config import CONFIG_DIR
+    from cobalt.training.prepare import check_parts
+
+    none = ["actor_rollout_ref.rollout.agent.agent_loop_manager_class=null"]
+    config = compose("verpo", "cpu", "tiny", {"cobalt.config_dir": str(CONFIG_DIR)}, none)
+    with pytest.raises(InputError, match="not to our BatchManager"):
+        check_parts(config)
+
+
 def test_too_few_gpus_are_one_message(monkeypatch):
     from cobalt import cluster
     from cobalt.training.prepare import missing_devices
