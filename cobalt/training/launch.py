@@ -70,7 +70,6 @@ def train(
     Raises InputError for input that cannot be used (nothing has been trained then), InfraError if the
     training failed or made fewer steps than asked for.
     """
-    started = time.monotonic()
     target = Path(output).resolve()
     config = composed(
         target,
@@ -89,21 +88,34 @@ def train(
     )
     check_inputs(config)
     with output_lock(target):
-        starts = 0
-        while True:
-            starts += 1
-            with private_folder() as folder:
-                launch = folder if dry_run else new_launch(target)
-                files = launch / METRICS, folder / worker.PLAN
-                monitor = Monitor(*files, target, config, progress, label, say)
-                try:
-                    result = _run(config, launch, folder, monitor, stop, dry_run)
-                    return result if dry_run else _collect(config, result, started)
-                except PortTaken as error:
-                    if starts == _STARTS or monitor.first_step_s is not None:
-                        raise
-                    port = str(error).partition("port: ")[2].partition(",")[0]
-                    say(f"another process took the port that verl had chosen ({port}): starting again")
+        return _started(config, target, progress, label, say, stop, dry_run)
+
+
+def _started(
+    config: Any,
+    target: Path,
+    progress: Progress | None,
+    label: str,
+    say: Callable[[str], None],
+    stop: Callable[[], bool],
+    dry_run: bool,
+) -> TrainResult:
+    """Start the training, again where it lost its port before the first step."""
+    began, starts = time.monotonic(), 0
+    while True:
+        starts += 1
+        with private_folder() as folder:
+            launch = folder if dry_run else new_launch(target)
+            files = launch / METRICS, folder / worker.PLAN
+            monitor = Monitor(*files, target, config, progress, label, say)
+            try:
+                result = _run(config, launch, folder, monitor, stop, dry_run)
+                return result if dry_run else _collect(config, result, began)
+            except PortTaken as error:
+                if starts == _STARTS or monitor.first_step_s is not None:
+                    raise
+                port = str(error).partition("port: ")[2].partition(",")[0]
+                say(f"another process took the port that verl had chosen ({port}): starting again")
 
 
 def _run(

@@ -118,10 +118,33 @@ def make_plan(
     """
     actor, rollout = config.actor_rollout_ref.actor, config.actor_rollout_ref.rollout
     batch, n, mini = int(config.data.train_batch_size), int(rollout.n), int(actor.ppo_mini_batch_size)
-    micro, parallel = int(actor.ppo_micro_batch_size_per_gpu), int(rollout.tensor_model_parallel_size)
-    devices = devices_of(config)
     per_epoch = train.rows // batch
     total = steps if steps is not None else per_epoch * int(config.trainer.total_epochs)
+    _refuse_sizes(config, train.rows, total)
+    samples = total * batch * n
+    return Plan(
+        steps=total,
+        first_step=done + 1,
+        contexts=train.rows,
+        contexts_per_step=batch,
+        samples_per_context=n,
+        samples=samples,
+        epochs=total / per_epoch,
+        optimizer_steps=batch // mini * int(actor.ppo_epochs),
+        overlong=train.overlong,
+        mean_prompt_tokens=train.mean_prompt,
+        longest_prompt_tokens=train.longest_prompt,
+        prompt_tokens=round(samples * train.mean_prompt),
+        response_tokens_at_most=samples * int(config.data.max_response_length),
+        validation_rows=validation.rows if validation is not None else 0,
+    )
+
+
+def _refuse_sizes(config: Any, rows: int, steps: int) -> None:
+    actor, rollout = config.actor_rollout_ref.actor, config.actor_rollout_ref.rollout
+    batch, n, mini = int(config.data.train_batch_size), int(rollout.n), int(actor.ppo_mini_batch_size)
+    micro, parallel = int(actor.ppo_micro_batch_size_per_gpu), int(rollout.tensor_model_parallel_size)
+    devices = devices_of(config)
     for wrong, message in (
         (
             n < 2 and config.cobalt.method != "offline",
@@ -145,28 +168,10 @@ def make_plan(
             f"{devices} devices are not a multiple of rollout.tensor_model_parallel_size={parallel}",
         ),
         (
-            per_epoch == 0,
-            f"training data: {train.rows} rows that fit are less than one batch "
-            f"(data.train_batch_size={batch})",
+            rows < batch,
+            f"training data: {rows} rows that fit are less than one batch (data.train_batch_size={batch})",
         ),
-        (total < 1, f"steps must be at least 1, got {total}"),
+        (steps < 1, f"steps must be at least 1, got {steps}"),
     ):
         if wrong:
             raise InputError(message)
-    samples = total * batch * n
-    return Plan(
-        steps=total,
-        first_step=done + 1,
-        contexts=train.rows,
-        contexts_per_step=batch,
-        samples_per_context=n,
-        samples=samples,
-        epochs=total / per_epoch,
-        optimizer_steps=batch // mini * int(actor.ppo_epochs),
-        overlong=train.overlong,
-        mean_prompt_tokens=train.mean_prompt,
-        longest_prompt_tokens=train.longest_prompt,
-        prompt_tokens=round(samples * train.mean_prompt),
-        response_tokens_at_most=samples * int(config.data.max_response_length),
-        validation_rows=validation.rows if validation is not None else 0,
-    )
