@@ -10,8 +10,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+from cobalt.cli import make_progress, parser, positive_int, run_main
 from cobalt.errors import InputError
-from cobalt.flags import parser, positive_int, run_main
 from cobalt.training.config import ALIASES, choices, is_own, listed, one_or_many
 from cobalt.training.launch import train
 from cobalt.training.worker import NOT_HERE
@@ -109,8 +109,6 @@ def main(argv: list[str] | None = None) -> int:
     """Exit status 0: trained, or stopped by SIGTERM after a step (or `--stopped_status`); 143: stopped by it
     before the first.
     """
-    from cobalt.progress import make_progress
-
     flags = _flags()
     args = vars(flags.parse_intermixed_args(argv))
     complete(args)

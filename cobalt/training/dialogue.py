@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 from cobalt.errors import InputError
 from cobalt.prompts import Prompts, load
-from cobalt.records import TestCases
+from cobalt.testcases import TestCases
 from cobalt.text import extract_code
 from cobalt.training.data import PUBLIC
 from cobalt.training.scoring import Score, Scorer, is_validation

@@ -8,8 +8,9 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from cobalt.cli import Progress
 from cobalt.errors import InfraError, InputError
 from cobalt.files import atomic_write
 from cobalt.training import checkpoint, worker
@@ -17,9 +18,6 @@ from cobalt.training.config import Files, check_inputs, composed
 from cobalt.training.monitor import Monitor, check_numbers
 from cobalt.training.process import environment, output_lock, private_folder, run_worker
 from cobalt.training.result import METRICS, TrainResult, card, launch_folders, new_launch, read_metrics
-
-if TYPE_CHECKING:
-    from cobalt.progress import Progress
 
 _TAIL_LINES = 30
 _STARTS = 3  # of a training that loses its port before the first step

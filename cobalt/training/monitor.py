@@ -8,14 +8,12 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from cobalt.cli import Progress
 from cobalt.errors import InfraError
 from cobalt.files import atomic_write
 from cobalt.training import checkpoint
-
-if TYPE_CHECKING:
-    from cobalt.progress import Progress
 
 BEST = "best"  # in the output folder: the model of the best validated checkpoint
 _DIFF, _NORM, _LENGTH = "training/rollout_probs_diff_mean", "actor/grad_norm", "response_length/mean"

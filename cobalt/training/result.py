@@ -10,8 +10,8 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+from cobalt.files import file_sha256
 from cobalt.prompts import load
-from cobalt.store import file_sha256
 
 METRICS = "metrics.jsonl"
 _ON_THE_CARD = (

@@ -10,14 +10,15 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from cobalt.errors import InfraError, InputError
-from cobalt.records import SKIPPED, TestCases
 from cobalt.rewards.cobalt import PROFILES, RewardProfile, ShapedReward, shaped_reward
+from cobalt.schema import SKIPPED
+from cobalt.testcases import TestCases
 from cobalt.text import extract_code
 from cobalt.training.own_recipe import own_reward
 
 if TYPE_CHECKING:
     from cobalt.evaluator.base import Evaluator
-    from cobalt.records import ExecutionResult
+    from cobalt.schema import ExecutionResult
 
 VALIDATION_SPLITS = frozenset({"test", "val", "validation", "dev"})
 TRAINING_SPLITS = frozenset({"train"})

@@ -12,7 +12,7 @@ import torch
 from omegaconf import OmegaConf
 
 from cobalt.errors import InputError
-from cobalt.records import TestCases
+from cobalt.testcases import TestCases
 from cobalt.training import offline_data
 from cobalt.training.offline import batches, collate, encode
 from cobalt.training.offline_data import Group, check_groups, rewards_of, stored_groups
