@@ -112,7 +112,7 @@ def test_contents(wheel):
 
 
 def test_the_checkout_and_the_wheel_read_the_same_folder():
-    from cobalt.training.settings import CONFIG_DIR
+    from cobalt.training.config import CONFIG_DIR
 
     assert CONFIG_DIR == ROOT / "verl" / "config"
     assert not list((ROOT / "verl").rglob("*.py"))

@@ -19,7 +19,7 @@ from cobalt.planning.from_config import workload
 from cobalt.planning.models import KNOWN, shape
 from cobalt.planning.recipes import read
 from cobalt.run.config import load
-from cobalt.training.exposure import Load
+from cobalt.training.reward_overlap import Load
 
 ROOT = Path(__file__).parents[2]
 CONFIGS = ROOT / "configs"
