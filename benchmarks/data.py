@@ -26,25 +26,9 @@ from cobalt.rows import Row
 
 PREPROC = Path(__file__).parents[1] / "preproc"
 WORDS = [
-    "read",
-    "the",
-    "number",
-    "of",
-    "rows",
-    "and",
-    "print",
-    "their",
-    "sum",
-    "for",
-    "each",
-    "query",
-    "in",
-    "order",
-    "with",
-    "a",
-    "sorted",
-    "list",
-]
+    "read", "the", "number", "of", "rows", "and", "print", "their", "sum", "for", "each", "query", "in",
+    "order", "with", "a", "sorted", "list",
+]  # fmt: skip
 PROGRAM = "import sys\ndata = list(map(int, sys.stdin.read().split()))\nprint(sum(data))\n"
 
 

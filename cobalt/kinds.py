@@ -190,7 +190,13 @@ def _problem(value: Any, hint: Any, place: str) -> str | None:
 
 
 _ACCEPTED: dict[Any, Any] = {float: int | float, None: type(None)}
-_NAMES = {str: "text", int: "whole number", float: "number", bool: "true or false", type(None): "null"}
+_NAMES: dict[Any, str] = {
+    str: "text",
+    int: "whole number",
+    float: "number",
+    bool: "true or false",
+    type(None): "null",
+}
 _TYPED = {"Message": "message", "ExecutionResult": "verdict", "TestResult": "test result"}
 
 
