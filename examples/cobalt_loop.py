@@ -92,7 +92,7 @@ class Policy:
 
     @torch.no_grad()
     def sample(self, conversations: Sequence[Messages], n: int, max_tokens: int) -> list[Group]:
-        """``n`` completions of each conversation, at temperature 1."""
+        """``n`` completions of each conversation, at temperature 1; each prompt is read once."""
         prompts = [self.encode(each) for each in conversations]
         padded = self.tokenizer.pad({"input_ids": prompts}, return_tensors="pt")
         seen = padded["attention_mask"]
