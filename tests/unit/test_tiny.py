@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from cobalt.records import TestCases
 from cobalt.tasks import tiny
+from cobalt.testcases import TestCases
 
 ROOT = Path(__file__).parents[2]
 
