@@ -144,17 +144,11 @@ def gains(*flags: str) -> list[float]:
     return [float(gain) for gain in re.findall(r"^turn \d: \S+, \S+, ([+-]\S+) ", done.stdout, re.M)]
 
 
-SMALL = {
-    "train_tasks": 60, "samples": 4, "turns": 2, "heldout_tasks": 80, "heldout_samples": 1,
-    "steps": 12, "learning_rate": 1e-3, "warmup": 3,
-}  # fmt: skip
-
-
 @pytest.mark.slow
-def test_a_few_steps_teach_to_use_feedback():
-    """+13.8 points at turn 2 where it was made (2026-11-22), with a standard error of about 7."""
-    _, second = gains(*(f"--{name}={value}" for name, value in SMALL.items()))
-    assert second > 5.0
+def test_it_runs_from_tasks_to_gains():
+    """Two steps; so few teach nothing that could be measured, which the next test does."""
+    small = {"train_tasks": 12, "samples": 2, "turns": 2, "heldout_tasks": 6, "contexts": 4, "steps": 2}
+    assert len(gains(*(f"--{name}={value}" for name, value in small.items()))) == 2
 
 
 @pytest.mark.slow
