@@ -15,7 +15,7 @@ from typing import Any
 from cobalt.contexts.builder import Builder, Built, chunks
 from cobalt.contexts.parallel import in_order
 from cobalt.contexts.select import SELECTIONS, Selection
-from cobalt.contexts.slice import MAX_PROMPT_TOKENS, POLICIES, Policy
+from cobalt.contexts.slice import MAX_PROGRAMS, MAX_PROMPT_TOKENS, POLICIES, Policy
 from cobalt.contexts.summary import Summary, draw_lengths
 from cobalt.contexts.tokens import PromptCounter, load_tokenizer
 from cobalt.errors import InputError
@@ -40,6 +40,7 @@ def build_contexts(
     policy: Policy = "faithful",
     selection: Selection = "max_variance",
     max_prompt_tokens: int = MAX_PROMPT_TOKENS,
+    max_programs: int = MAX_PROGRAMS,
     seed: int = DEFAULT_SEED,
     model_name: str = DEFAULT_MODEL,
     tokenizer: Any = None,
@@ -60,6 +61,7 @@ def build_contexts(
         policy: ``faithful`` or ``fixed`` stop rules (see `cobalt.contexts.slice.slices`).
         selection: which trajectories of a task are cut (see `cobalt.contexts.select.select`).
         max_prompt_tokens: longest prompt of a slice, generation header included.
+        max_programs: that a slice shows at most.
         model_name: whose tokenizer counts, if ``tokenizer`` is None.
         tokenizer: object with ``apply_chat_template`` (as in transformers).
         workers: processes that parse rows and count tokens.
@@ -82,7 +84,7 @@ def build_contexts(
     if any(output.exists() and output.samefile(path) for path in paths):
         raise InputError(f"{output} is the input: give another --output_file")
     counter = PromptCounter(load_tokenizer(model_name) if tokenizer is None else tokenizer)
-    builder = Builder(counter, is_test, policy, max_prompt_tokens, selection, seed)
+    builder = Builder(counter, is_test, policy, max_prompt_tokens, selection, seed, max_programs)
     summary, rejects = Summary(), Rejects(output, on_bad_row)
 
     with writing(output):

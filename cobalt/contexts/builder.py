@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from functools import partial
 
 from cobalt.contexts.select import Selection, candidate_indices, select
-from cobalt.contexts.slice import Policy, slices
+from cobalt.contexts.slice import MAX_PROGRAMS, Policy, slices
 from cobalt.contexts.summary import Summary
 from cobalt.contexts.tokens import PromptCounter
 from cobalt.contexts.trajectories import Trajectories, read_trajectories
@@ -43,6 +43,7 @@ class Builder:
     max_prompt_tokens: int
     selection: Selection = "max_variance"
     seed: int = 0
+    max_programs: int = MAX_PROGRAMS
 
     def __call__(self, chunk: Chunk) -> list[Built]:
         return [self._row(where, raw) for where, raw in chunk]
@@ -82,6 +83,7 @@ class Builder:
                 count_prompt_tokens=partial(self.count, where=f"{where}: conversations[{s}]"),
                 policy=self.policy,
                 max_prompt_tokens=self.max_prompt_tokens,
+                max_programs=self.max_programs,
             )
             if stop is not None:
                 counts.stops[stop] += 1

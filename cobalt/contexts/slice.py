@@ -44,6 +44,7 @@ def slices(
     count_prompt_tokens: Callable[[Sequence[Message]], int],
     policy: Policy = "faithful",
     max_prompt_tokens: int = MAX_PROMPT_TOKENS,
+    max_programs: int = MAX_PROGRAMS,
 ) -> tuple[list[Slice], Stop | None]:
     """Cut one trajectory.
 
@@ -62,13 +63,14 @@ def slices(
         conversation: all messages of the trajectory.
         rates: combined rate of each of its programs, [turns].
         count_prompt_tokens: length of the templated prompt; not called after an ``all_passed_twice``.
+        max_programs: shown at most; three, as published.
 
     Returns:
-        The slices, and why there are no more: None if the three were cut, ``trajectory_ended`` if the
+        The slices, and why there are no more: None if ``max_programs`` were cut, ``trajectory_ended`` if the
         dialogue is shorter.
     """
     found: list[Slice] = []
-    for programs in range(1, MAX_PROGRAMS + 1):
+    for programs in range(1, max_programs + 1):
         messages = 2 + 2 * programs
         if len(conversation) < messages or len(rates) < programs:
             return found, "trajectory_ended"

@@ -24,7 +24,7 @@ class Summary:
         kept: trajectories that were.
         tasks_with_trajectories: tasks of which at least one was kept.
         contexts: rows written.
-        by_depth: contexts by the number of programs shown, 0 to 3.
+        by_depth: contexts by the number of programs shown.
         stops: kept trajectories by what ended their slices before the third (see `cobalt.contexts.slice`).
         unjudged: trajectories left out because a program has no verdict.
         longest_prompt: tokens of the longest sliced context.
@@ -56,8 +56,8 @@ class Summary:
     def measured(self, depth: int, tokens: int) -> None:
         """Count a context that shows ``depth`` programs and has ``tokens`` prompt tokens."""
         self.contexts += 1
-        self.by_depth[depth] += 1
-        bins = self.lengths[depth]
+        self.by_depth[depth] = self.by_depth.get(depth, 0) + 1
+        bins = self.lengths.setdefault(depth, {})
         lower = tokens // BIN_TOKENS * BIN_TOKENS
         bins[lower] = bins.get(lower, 0) + 1
         if depth:
@@ -79,7 +79,7 @@ class Summary:
         pairs: list[tuple[dict[Any, int], dict[Any, int]]] = [
             (self.by_depth, other.by_depth),
             (self.stops, other.stops),
-            *((self.lengths[depth], other.lengths[depth]) for depth in self.lengths),
+            *((self.lengths.setdefault(depth, {}), bins) for depth, bins in other.lengths.items()),
         ]
         for mine, theirs in pairs:
             for key, count in theirs.items():

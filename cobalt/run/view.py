@@ -5,18 +5,23 @@ from __future__ import annotations
 import sys
 import threading
 import time
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, TextIO
 
-from rich.console import Console, Group
-from rich.live import Live
+from rich.console import Console, RenderableType
+from rich.progress import Progress as Bars
+from rich.progress import ProgressColumn, Task
 from rich.progress_bar import ProgressBar
-from rich.table import Table
 from rich.text import Text
 
 from cobalt.progress import Progress
+from cobalt.run.stage_cache import Stage
 
 FIRST_GUESS_WEIGHT_S = 20.0  # how long the expected times are trusted against those measured
+_MARKS = {
+    "waiting": ("·", "dim"), "running": ("▶", "bold cyan"), "done": ("✓", "green"), "kept": ("✓", "green"),
+}  # fmt: skip
 
 
 @dataclass
@@ -45,23 +50,26 @@ class Line:
         return min(self.done / self.total, 1.0) if self.total else 0.0
 
 
+def lines(stages: Sequence[Stage], only: Collection[str] | None = None) -> list[Line]:
+    """What the view shows of stages (of those named)."""
+    chosen = [stage for stage in stages if only is None or stage.name in only]
+    return [Line(stage.name, stage.title, stage.expected_s) for stage in chosen]
+
+
 class View:
     """Shows stages, progress and time left; also a `cobalt.progress.Progress` for the stages themselves."""
 
     def __init__(self, lines: list[Line], stream: TextIO | None = None, every_s: float = 15.0) -> None:
         self.console = Console(file=stream or sys.stdout)
         self.lines = {line.name: line for line in lines}
-        self._every_s = every_s
+        self._every_s, self._written = every_s, 0.0
         self._lock = threading.RLock()
         self._current: Line | None = None
         self._began = time.monotonic()
-        self._written = 0.0
-        self._live: Live | None = None
-        if self.console.is_terminal:
-            self._live = Live(
-                self, console=self.console, refresh_per_second=2, transient=True, redirect_stdout=False
-            )
-            self._live.start()
+        self.bars = _Bars(self)
+        self._live = self.console.is_terminal
+        if self._live:
+            self.bars.start()
 
     def begin(self, name: str) -> None:
         """A stage starts."""
@@ -78,8 +86,8 @@ class View:
 
     def note(self, text: str) -> None:
         """Something worth saying in the middle of a stage."""
-        if self._live is not None:
-            self._live.console.print(f"  {text}", highlight=False, markup=False, style="dim")
+        if self._live:
+            self.console.print(f"  {text}", highlight=False, markup=False, style="dim")
         self._say(f"        {text}")
 
     def progress(self, name: str) -> Progress:
@@ -92,12 +100,13 @@ class View:
             line.note = f"{label} {done}/{'?' if total is None else total}{extra}"
             line.done, line.total = done, total
             now = time.monotonic()
-            if self._live is not None or now - self._written < self._every_s:
+            if self._live or now - self._written < self._every_s:
                 return
             self._written = now
+            several = sum(each.state == "running" for each in self.lines.values()) > 1
         left = self.left_s()
-        shown = "" if left is None else f", about {duration(left)} left"
-        self._say(f"        {line.note}{shown}")
+        whose = f"{line.name}: " if several else ""
+        self._say(f"        {whose}{line.note}{'' if left is None else f', about {duration(left)} left'}")
 
     def end(self, name: str, *, wall_s: float, rows: int | None, kept: bool) -> None:
         """A stage is done, or was already (`kept`)."""
@@ -110,13 +119,11 @@ class View:
         words = "unchanged, kept" if kept else f"done in {duration(wall_s)}"
         self._say(f"{self._number(line)} {line.title}: {words}{rows_text}")
 
-    def close(self, *, keep: bool = True) -> None:
-        """Release the terminal, leaving the list of stages if `keep`."""
-        if self._live is not None:
-            self._live.stop()
-            self._live = None
-            if keep:
-                self.console.print(self)
+    def close(self) -> None:
+        """Release the terminal, leaving the list of stages."""
+        if self._live:
+            self._live = False
+            self.bars.stop()
 
     def left_s(self) -> float | None:
         """Seconds to go: the expected times of what is left, scaled by how they have held so far.
@@ -125,12 +132,9 @@ class View:
         counts where it is ahead of the rows.
         """
         with self._lock:
-            lines = list(self.lines.values())
             spent = expected = FIRST_GUESS_WEIGHT_S
             left = 0.0
-            for line in lines:
-                if not line.expected_s:
-                    continue
+            for line in (each for each in self.lines.values() if each.expected_s):
                 if line.state == "done":
                     spent, expected = spent + line.wall_s, expected + line.expected_s
                 elif line.state == "running":
@@ -140,46 +144,23 @@ class View:
                     left += line.expected_s - got
                 elif line.state == "waiting":
                     left += line.expected_s
-            return left * spent / expected if lines else None
+            return left * spent / expected if self.lines else None
 
-    def __rich__(self) -> Group:
-        table = Table.grid(padding=(0, 1))
-        with self._lock:
-            for line in self.lines.values():
-                table.add_row(*self._cells(line))
-            left = self.left_s()
-        elapsed = time.monotonic() - self._began
-        foot = f"{duration(elapsed)} elapsed"
-        if left is not None and any(line.state in ("running", "waiting") for line in self.lines.values()):
-            foot += f", about {duration(left)} left (Ctrl-C stops; the same command continues)"
-        return Group(table, Text(foot, style="dim"))
-
-    def _cells(self, line: Line) -> list[Any]:
-        mark, style = {
-            "waiting": ("·", "dim"),
-            "running": ("▶", "bold cyan"),
-            "done": ("✓", "green"),
-            "kept": ("✓", "green"),
-        }[line.state]
-        rows = "" if line.rows is None else f"{line.rows:,} rows"
-        middle: Any = Text(f"{rows}{' (kept)' if line.state == 'kept' else ''}", style="dim")
-        seconds = duration(line.wall_s) if line.state in ("done", "kept") else ""
-        if line.state == "running":
-            seconds = duration(time.monotonic() - line.began)
-            middle = Text("working", style="dim")
-            if line.total:
-                middle = Table.grid(padding=(0, 1))
-                bar = ProgressBar(total=line.total, completed=line.done, width=24)
-                middle.add_row(bar, Text(line.note.replace("_", " "), style="dim"))
-        title, spent = Text(line.title, style=style), Text(seconds, justify="right")
-        return [Text(mark, style=style), title, spent, middle]
+    def foot(self) -> str:
+        """The last line of the live list."""
+        left = self.left_s()
+        open_ = any(line.state in ("running", "waiting") for line in self.lines.values())
+        to_go = "" if left is None or not open_ else (
+            f", about {duration(left)} left (Ctrl-C stops; the same command continues)"
+        )  # fmt: skip
+        return f"{duration(time.monotonic() - self._began)} elapsed{to_go}"
 
     def _number(self, line: Line) -> str:
         position = list(self.lines).index(line.name) + 1
         return f"[{position:>2}/{len(self.lines)}]"
 
     def _say(self, text: str) -> None:
-        if self._live is None:
+        if not self._live:
             self.console.print(text, highlight=False, markup=False, soft_wrap=True)
             self.console.file.flush()
 
@@ -192,6 +173,56 @@ class _Bound:
 
     def advance(self, label: str, done: int, total: int | None, **fields: Any) -> None:
         self._view._advance(self._line, label, done, total, fields)
+
+
+class _Bars(Bars):
+    """The live list: a row of rich's progress display for each stage, and the time left below."""
+
+    def __init__(self, view: View) -> None:
+        self._view = view
+        columns = [_Cell(each) for each in (_mark, _title, _seconds, _bar, _note)]
+        super().__init__(*columns, console=view.console, refresh_per_second=2, redirect_stdout=False)
+        for line in view.lines.values():
+            self.add_task(line.title, start=False, line=line)
+
+    def get_renderables(self) -> Iterator[RenderableType]:
+        yield self.make_tasks_table(self.tasks)
+        yield Text(self._view.foot(), style="dim")
+
+
+class _Cell(ProgressColumn):
+    def __init__(self, make: Callable[[Line], RenderableType]) -> None:
+        super().__init__()
+        self._make = make
+
+    def render(self, task: Task) -> RenderableType:
+        return self._make(task.fields["line"])
+
+
+def _mark(line: Line) -> Text:
+    mark, style = _MARKS[line.state]
+    return Text(mark, style=style)
+
+
+def _title(line: Line) -> Text:
+    return Text(line.title, style=_MARKS[line.state][1])
+
+
+def _seconds(line: Line) -> Text:
+    seconds = time.monotonic() - line.began if line.state == "running" else line.wall_s
+    return Text("" if line.state == "waiting" else duration(seconds), justify="right")
+
+
+def _bar(line: Line) -> RenderableType:
+    running = line.state == "running" and line.total
+    return ProgressBar(total=line.total, completed=line.done, width=24) if running else Text("")
+
+
+def _note(line: Line) -> Text:
+    if line.state == "running":
+        return Text(line.note.replace("_", " ") if line.total else "working", style="dim")
+    rows = "" if line.rows is None else f"{line.rows:,} rows"
+    return Text(f"{rows}{' (kept)' if line.state == 'kept' else ''}", style="dim")
 
 
 def duration(seconds: float) -> str:

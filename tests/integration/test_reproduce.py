@@ -11,10 +11,10 @@ from pathlib import Path
 
 import pytest
 from chat_server import chat_server
-
-from cobalt.errors import InputError
-from cobalt.run.config import load
 from cobalt.run.reported import GAINS, OFFLINE, UNKNOWN, beside, reported
+
+from cobalt.config.load import load
+from cobalt.errors import InputError
 
 ROOT = Path(__file__).parents[2]
 FOLDER = ROOT / "scripts" / "reproduce"

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 from chat_server import add_task
 
+from cobalt.config.sections import Serving
 from cobalt.errors import InfraError
-from cobalt.run.sections import Serving
 from cobalt.run.serving import Server
 
 HERE = Path(__file__).parent

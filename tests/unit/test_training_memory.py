@@ -13,7 +13,7 @@ from torch.utils._pytree import tree_leaves
 from transformers import AttentionInterface, AutoModelForCausalLM, LlamaConfig, Qwen3Config
 
 from cobalt.errors import InputError
-from cobalt.planning.models import KNOWN
+from cobalt.plan.models import KNOWN
 from cobalt.training.memory import GIB, activations, fit, sharded
 from cobalt.training.phases import FUSED_CHUNK, Online, logit_bytes, memory, online, passing
 from cobalt.training.settings import CONFIG_DIR, compose
