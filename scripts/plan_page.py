@@ -9,8 +9,8 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
+from cobalt.cli import parser, run_main
 from cobalt.files import atomic_write
-from cobalt.flags import parser, run_main
 from cobalt.plan import cli
 from cobalt.plan.assumptions import Assumptions
 from cobalt.plan.models import KNOWN

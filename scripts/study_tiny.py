@@ -14,7 +14,7 @@ from pathlib import Path
 from statistics import mean
 from typing import Any
 
-from cobalt.flags import parser, positive_int, run_main
+from cobalt.cli import parser, positive_int, run_main
 
 ARMS = ("cobalt", "single_turn_grpo", "mt_grpo", "verpo", "cobalt_ptb", "offline_rl", "rejection_sft")
 RATES = (1e-4, 4e-4)

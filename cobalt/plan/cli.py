@@ -8,9 +8,9 @@ import math
 from dataclasses import replace
 from pathlib import Path
 
+from cobalt.cli import Parser, parser, positive_int
 from cobalt.config.load import load
 from cobalt.errors import InputError
-from cobalt.flags import Parser, parser, positive_int
 from cobalt.plan import scaling
 from cobalt.plan.assumptions import GPUS, Assumptions, listing, parse
 from cobalt.plan.estimate import by_section, estimate

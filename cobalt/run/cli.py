@@ -10,10 +10,10 @@ from pathlib import Path
 
 from rich.console import Console
 
+from cobalt.cli import Parser, parser
 from cobalt.config.files import check_stored, model_at
 from cobalt.config.load import load
 from cobalt.errors import InputError
-from cobalt.flags import Parser, parser
 from cobalt.report import console as tables
 from cobalt.report.results import read as read_results
 from cobalt.run.data_stages import data_stages

@@ -10,6 +10,7 @@ from cobalt.config.config import GROUP_SIZE, STORED
 from cobalt.contexts.build import build_contexts
 from cobalt.contexts.parquet import build_parquet
 from cobalt.files import plain
+from cobalt.rows import read_rows
 from cobalt.run.dialogues import judged as hidden_verdicts
 from cobalt.run.dialogues import multi_turn, single_turn
 from cobalt.run.given import local_trajectories, trajectories
@@ -17,7 +18,6 @@ from cobalt.run.job import Job
 from cobalt.run.perturbed_contexts import perturbed_contexts
 from cobalt.run.stage_cache import Outcome, Stage
 from cobalt.run.task_files import is_split, local_sources, rows, stored_programs, task_files, write_tasks
-from cobalt.store import read_jsonl
 
 SPLIT_NAMES = {"train": "training", "dev": "development"}
 SLICES = 3  # of a published trajectory; longer ones are cut at every program
@@ -251,7 +251,7 @@ def _write_groups(job: Job, target: Path) -> tuple[int, int]:
         shutil.copyfile(source, target)  # training checks every row
         groups = int(pq.read_metadata(target).num_rows)
     else:
-        found = [row for _, row in read_jsonl(source)]
+        found = [row for _, row in read_rows(source)]
         pq.write_table(pa.Table.from_pylist(found), target)
         groups = len(found)
     return groups, groups
@@ -267,5 +267,5 @@ def _openings(job: Job) -> list[dict[str, Any]]:
             "difficulty": row["difficulty"],
             "prev_best_pass_rate": 0.0,
         }
-        for _, row in read_jsonl(_task(job, "dev"))
+        for _, row in read_rows(_task(job, "dev"))
     ]

@@ -9,12 +9,12 @@ from typing import Any
 from cobalt.analysis.controls import best_of_n, feedback_control
 from cobalt.config.sections import EvaluationSet
 from cobalt.files import plain
+from cobalt.output import write_jsonl
 from cobalt.rollouts.settings import MultiTurnSettings
 from cobalt.run.dialogues import evaluation
 from cobalt.run.job import Job
 from cobalt.run.stage_cache import Outcome, Stage
 from cobalt.run.task_files import rows, set_path
-from cobalt.store import write_jsonl
 
 FEEDBACK_CONTROLS = {"blank_feedback": "blank", "other_feedback": "other"}
 

@@ -10,19 +10,17 @@ from cobalt.config.files import data_at, local_path
 from cobalt.config.sections import SPLITS
 from cobalt.contexts.trajectories import read_trajectories
 from cobalt.errors import InputError
-from cobalt.inputs import Input, Raw, parsed
-from cobalt.records import require
-from cobalt.rejects import UniqueIds
+from cobalt.rows import Raw, Rows, UniqueIds, parsed, require
 from cobalt.run.job import Job
 from cobalt.run.task_files import Held, opened, ready_tasks, shown_tasks
 from cobalt.tasks.released import whole_trajectories
 
 
-class Ready(Input):
+class Ready(Rows):
     """The rows of a source of trajectories, whole; without those that `held` says are left out."""
 
-    def __init__(self, source: Input, held: Held | None) -> None:
-        super().__init__(source.name, source.parts, source._table, source.revision)
+    def __init__(self, source: Rows, held: Held | None) -> None:
+        super().__init__(source.name, source.paths, source.table, source.revision)
         self._held = held
 
     def raw(self) -> Iterator[tuple[str, Raw]]:
@@ -32,7 +30,7 @@ class Ready(Input):
                 yield where, row
 
 
-def trajectories(job: Job, split: str) -> Input | None:
+def trajectories(job: Job, split: str) -> Rows | None:
     """The trajectories that the configuration gives for `train` or `dev`, None if the run makes its own."""
     name = job.config.given_trajectories[split]
     if name is None:
@@ -67,7 +65,7 @@ def check_given(job: Job, stages: Collection[str], *, local_only: bool) -> list[
             elif name:
                 ready[split] = name
 
-    def source(name: str | None, split: str) -> Iterator[Input]:
+    def source(name: str | None, split: str) -> Iterator[Rows]:
         if name is None or name in SPLITS:
             return
         if not local_only or local_path(data_at(name, job.file)) is not None:

@@ -11,12 +11,12 @@ from typing import Any
 
 from cobalt.files import atomic_write
 from cobalt.manifest import versions
+from cobalt.rows import read_rows
 from cobalt.run.eval_stages import control_files, evaluated, models
 from cobalt.run.job import Job
 from cobalt.run.reward_hacking import ARMS, findings, perturbed_rows
 from cobalt.run.runner import Runner
 from cobalt.run.stage_cache import Outcome, Stage
-from cobalt.store import read_jsonl
 
 Facts = Callable[[str], Mapping[str, Any]]
 
@@ -53,7 +53,7 @@ def _report(job: Job, runner: Runner) -> Outcome:
     controls, arms = control_files(job), models(job)
     best = controls.pop("best_of_turns", None)
     files = {name: evaluated(job, name) for name in arms}
-    rates = None if best is None else {row["id"]: row["right"] for _, row in read_jsonl(best)}
+    rates = None if best is None else {row["id"]: row["right"] for _, row in read_rows(best)}
     others = {name: path for name, path in files.items() if name not in ("reference", "cobalt")}
     found = Evaluations(files["reference"], files["cobalt"], others | controls, rates)
     results = {
@@ -169,7 +169,7 @@ def slot_names(job: Job) -> tuple[str, ...]:
 
 def curve(metrics: Path) -> list[dict[str, float]]:
     """Share of right programs by training step; none for a training that samples nothing."""
-    found = [row for _, row in read_jsonl(metrics)]
+    found = [row for _, row in read_rows(metrics)]
     return [
         {"step": row["step"], "solved": row["reward/acc"]}
         for row in found

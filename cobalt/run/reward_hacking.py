@@ -14,11 +14,12 @@ from cobalt.config.files import data_at, local_path
 from cobalt.config.sections import SPLITS, Judge, Perturb
 from cobalt.errors import InfraError
 from cobalt.files import plain
+from cobalt.output import write_jsonl
+from cobalt.rows import read_rows
 from cobalt.run.dialogues import evaluation
 from cobalt.run.job import Job
 from cobalt.run.stage_cache import Outcome, Stage
 from cobalt.run.task_files import perturbed, rows
-from cobalt.store import read_jsonl, write_jsonl
 
 ARMS = ("reference", "cobalt")
 
@@ -133,7 +134,7 @@ def _judged(job: Job, judge: Judge, name: str) -> dict[str, int]:
     cases = errors(job, name)
     if judge.max_cases is not None:
         cases = cases.with_name(f"{name}_cases.jsonl")
-        write_jsonl(cases, (row for _, row in islice(read_jsonl(errors(job, name)), judge.max_cases)))
+        write_jsonl(cases, (row for _, row in islice(read_rows(errors(job, name)), judge.max_cases)))
     key = os.environ.get(judge.key_variable) if judge.key_variable else None
     more: dict[str, Any] = {} if judge.engine == "litellm" or not key else {"key": key}
     engine = connect(judge.engine, judge.model, judge.base_url, **more)

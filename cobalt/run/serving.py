@@ -13,12 +13,12 @@ import time
 import urllib.request
 from pathlib import Path
 
+from cobalt.cluster import allow_slow_start
 from cobalt.config.sections import Serving
 from cobalt.engines.vllm_client import APPLICATION, ROUTE
 from cobalt.errors import InfraError
 from cobalt.files import atomic_write
 from cobalt.run.view import View
-from cobalt.slow_start import allow_slow_start
 from cobalt.training.leftovers import MARK
 from cobalt.training.process import private_folder
 

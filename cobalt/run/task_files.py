@@ -11,11 +11,10 @@ from pathlib import Path
 from cobalt.config.files import data_at, local_path
 from cobalt.config.sections import SPLITS, EvaluationSet
 from cobalt.errors import InputError
-from cobalt.inputs import Input, open_input
-from cobalt.records import Row
-from cobalt.rejects import UniqueIds
+from cobalt.manifest import manifest_path
+from cobalt.output import write_jsonl
+from cobalt.rows import Row, Rows, UniqueIds, open_rows, read_rows
 from cobalt.run.job import Job
-from cobalt.store import manifest_path, read_jsonl, write_jsonl
 from cobalt.tasks.overlap import statement_of
 from cobalt.tasks.released import complete, complete_perturbed, is_perturbed
 from cobalt.tasks.splits import statement_key
@@ -60,22 +59,22 @@ def stored_programs(job: Job) -> Path:
 
 def rows(path: Path) -> int:
     """Rows of a JSONL file."""
-    return sum(1 for _ in read_jsonl(path))
+    return sum(1 for _ in read_rows(path))
 
 
-def opened(job: Job, name: str, split: str) -> Input:
+def opened(job: Job, name: str, split: str) -> Rows:
     """A source of the configuration, its `split` where none is named.
 
     Raises InputError for a folder with several files that are not the shards of one.
     """
-    source = open_input(data_at(name, job.file), PREFER[split])
+    source = open_rows(data_at(name, job.file), PREFER[split])
     if len({_SHARD.sub("", path.name) for path in source.paths}) > 1:
         names = ", ".join(sorted(path.name for path in source.paths)[:6])
         raise InputError(f"{source.name} holds several files for '{split}': name one of them ({names})")
     return source
 
 
-def ready_tasks(job: Job, source: Input, limit: int | None, held: Held | None = None) -> Iterator[Row]:
+def ready_tasks(job: Job, source: Rows, limit: int | None, held: Held | None = None) -> Iterator[Row]:
     """The first `limit` tasks of a source, complete; without those that `held` says are left out.
 
     Raises InputError for a task that cannot be used, a doubled id, and a source without tasks.
@@ -91,7 +90,7 @@ def ready_tasks(job: Job, source: Input, limit: int | None, held: Held | None = 
         raise InputError(f"{source.name}: there are no tasks")
 
 
-def shown_tasks(job: Job, source: Input, limit: int | None) -> tuple[bool, Iterator[Row]]:
+def shown_tasks(job: Job, source: Rows, limit: int | None) -> tuple[bool, Iterator[Row]]:
     """Whether the tasks of a source are perturbed already, and the first `limit` of them."""
     first = next((row for _, row in source), None)
     if first is None:
@@ -192,7 +191,7 @@ def _taco(job: Job) -> None:
         functional=tasks.functional, prompts=job.prompts,
     )  # fmt: skip
     whole = job.path("tasks", "taco", "all.jsonl")
-    source = open_input(data_at(tasks.source, job.file))
+    source = open_rows(data_at(tasks.source, job.file))
     build_taco(source, whole, settings, evaluator=job.reference_judge, progress=job.view)
     for split in ("train", "dev"):
         made, target = split_path(whole, split), job.path("tasks", f"{split}.jsonl")
@@ -210,7 +209,7 @@ def _evaluation_set(job: Job, each: EvaluationSet, target: Path) -> None:
         from cobalt.tasks.livecodebench import LcbSettings
 
         settings = LcbSettings(functional=each.functional, prompts=job.prompts)
-        source = open_input(locate(data_at(each.source, job.file)))
+        source = open_rows(locate(data_at(each.source, job.file)))
         build_lcb(source, target, settings, progress=job.view)
         if each.limit is not None:
             _copy(target, target, each.limit)
@@ -230,7 +229,7 @@ def perturbed(job: Job, source: str, target: Path, *, limit: int | None, seed: i
     from cobalt.tasks.perturb import run_perturbation
 
     split = job.path("tasks", f"{source}.jsonl") if source in SPLITS else None
-    already, found = shown_tasks(job, open_input(split) if split else opened(job, source, "dev"), limit)
+    already, found = shown_tasks(job, open_rows(split) if split else opened(job, source, "dev"), limit)
     if already:
         write_jsonl(target, found)
         return rows(target)
@@ -244,4 +243,4 @@ def perturbed(job: Job, source: str, target: Path, *, limit: int | None, seed: i
 
 def _copy(source: Path, target: Path, limit: int | None) -> None:
     """The first `limit` rows of a file of the run."""
-    write_jsonl(target, (row for _, row in islice(read_jsonl(source), limit)))
+    write_jsonl(target, (row for _, row in islice(read_rows(source), limit)))

@@ -52,7 +52,7 @@ def lines(stages: Sequence[Stage], only: Collection[str] | None = None) -> list[
 
 
 class View:
-    """Shows stages, progress and time left; also a `cobalt.progress.Progress` for the stages themselves."""
+    """Shows stages, progress and time left; also a `cobalt.cli.Progress` for the stages themselves."""
 
     def __init__(self, lines: list[Line], stream: TextIO | None = None, every_s: float = 15.0) -> None:
         self.console = Console(file=stream or sys.stdout)

@@ -13,9 +13,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from cobalt.cli import parser, run_main
 from cobalt.errors import InputError
 from cobalt.files import atomic_write
-from cobalt.flags import parser, run_main
 from cobalt.report.build import DATA
 from cobalt.report.words import interval, percent, points
 

@@ -9,8 +9,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from cobalt.cli import parser, run_main
 from cobalt.config.load import load
-from cobalt.flags import parser, run_main
 from cobalt.plan.estimate import Estimate, estimate
 from cobalt.plan.from_config import workload
 
