@@ -94,7 +94,8 @@ class View:
 
     def advance(self, label: str, done: int, total: int | None, **fields: Any) -> None:
         """Progress of the stage that began last; `label` says of which part."""
-        self.advance_stage(self._current, label, done, total, fields)
+        if self._current:
+            self.advance_stage(self._current, label, done, total, fields)
 
     def advance_stage(
         self, name: str, label: str, done: int, total: int | None, fields: dict[str, Any]
