@@ -39,10 +39,9 @@ class Tasks:
     whose statement is also among the others is refused, or with `overlap` `drop` left out. `stored`: no tasks
     to train on but stored programs with their verdicts, a folder of CodeNet's layout or a file of stored
     groups (`source`; of a folder the first `train` problems, programs in `language`, `max_groups` of four
-    each); `dev_file` and `heldout_file` may be given. `submissions`: as many per task of the tiny family are
-    made up, stored likewise, and trained on. For `taco` and `files` `train` keeps the first so many (null:
-    all), as does `heldout`; `dev` is the size of TACO's development split. `expected_train` (of `stored`:
-    groups) and `expected_dev` are for the cost plan where nothing is counted.
+    each). `submissions`: as many per task of the tiny family are made up, stored likewise, and trained on.
+    For `taco` and `files` `train` keeps the first so many (null: all), as does `heldout`; `dev` is the size
+    of TACO's development split. `expected_train` (of `stored`: groups), `expected_dev`: for the cost plan.
     """
 
     family: Literal["tiny", "taco", "files", "stored"] = "tiny"
@@ -124,8 +123,7 @@ class Collect:
     """Trajectories of the reference: `samples` per task, `turns` programs each.
 
     `trajectories` of the training tasks and `dev_trajectories` of the development tasks, if they are given (a
-    file or folder that `eval_multi_turn.py` wrote, or a hub name), are taken in place of the run's own by
-    recipes that train on contexts.
+    file or folder of `eval_multi_turn.py`, or a hub name), replace the run's own for recipes on contexts.
     """
 
     samples: Several = 8
@@ -191,8 +189,8 @@ class EvaluationSet:
 
     `source`: `heldout` or `dev` (splits of `tasks`), or a file or hub name. `kind` of the source: ready
     `tasks`, a `livecodebench` release, or tasks to be `perturbed` (two public tests exchange their outputs,
-    unless they have already). `samples` and `turns`: null means those of `evaluate`. `limit`: the first so
-    many tasks. `expected`: how many tasks, for the cost plan.
+    unless they have already). `samples`, `turns`: null means those of `evaluate`. `limit`: the first so many
+    tasks. `expected`: for the cost plan.
     """
 
     name: Text
@@ -207,9 +205,8 @@ class EvaluationSet:
 
 @dataclass(frozen=True, config=KNOWN_KEYS)
 class Evaluate:
-    """Evaluation: `samples` dialogues per task of `turns` programs, judged by hidden tests.
-
-    The first of `sets` is what `results.json`, the controls and `report.html` are about.
+    """`samples` dialogues per task of `turns` programs, judged by hidden tests. The first of `sets` is what
+    `results.json`, the controls and `report.html` are about.
     """
 
     samples: Count = 2
@@ -236,10 +233,9 @@ class Perturb:
 
 @dataclass(frozen=True, config=KNOWN_KEYS)
 class Judge:
-    """A model that sorts turn errors into kinds of hacking; used only if its key is there.
+    """A model that sorts turn errors into kinds of hacking, `votes` per case; the first `max_cases` cases.
 
-    `key_variable`: the environment variable that must be set ("" if the service needs none). `votes` per
-    case; the first `max_cases` cases (null: all).
+    `key_variable`: the environment variable that must be set ("" if the service needs none).
     """
 
     model: Text
@@ -290,9 +286,8 @@ class Serving:
 class Execution:
     """How the work is done; none of it changes results, so a run may continue under other values.
 
-    `workers` that run programs (null: one per CPU core), `isolation` level of the sandbox, `evaluator`:
-    `local`, or the execution service as `serve`, `auto` or a URL. `concurrency`: completions in flight,
-    `threads` of the engine that samples.
+    `workers` that run programs (null: one per core), `isolation` level of the sandbox, `evaluator`: `local`,
+    or the service as `serve`, `auto` or a URL. `concurrency`: completions in flight; `threads` of sampling.
     """
 
     workers: Count | None = None

@@ -36,6 +36,15 @@ class Stage:
     usd: float = 0.0
 
 
+# The lines of a section that say what its stage takes.
+_LINES = {
+    "wall_h": "wall time", "gpu_h": "GPU hours", "cpu_h": "evaluator", "completions": "completions",
+    "prompt_tokens": "prompt tokens", "completion_tokens": "completion tokens",
+    "updated_tokens": "tokens in updates",
+    "reference_tokens": "tokens for log-probabilities (old, reference)", "usd": "paid to the provider",
+}  # fmt: skip
+
+
 @dataclass(frozen=True)
 class Response:
     """Completions under one limit: ``mean_response`` and ``so_far`` (mean length of one under way) in tokens,
@@ -74,6 +83,11 @@ class Plan:
     growth: float = 0.0
     cores: float = 0.0
     test_ms: float = 0.0
+
+    def stage(self) -> Stage:
+        """The stage that the lines of this section make up."""
+        found = {line.name: line.value for line in self.sheet.lines if line.section == self.sheet.section}
+        return Stage(self.sheet.section, **{what: found.get(name, 0.0) for what, name in _LINES.items()})
 
     def of_tasks(self, *names: str) -> dict[str, float]:
         """Assumptions about this kind of tasks."""

@@ -7,7 +7,7 @@ and fewer sequences until the longest has ended.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from cobalt.plan.basis import Plan, Response, Stage
 from cobalt.plan.devices import Device
@@ -43,13 +43,13 @@ def sampling(plan: Plan, given: Sampling) -> list[Stage]:
     made, turns = plan.responses[given.max_tokens], given.turns - given.first_turn + 1
     dialogues = sheet.put("dialogues", "tasks * samples * models", "", given)
     count = sheet.put("completions", "dialogues * turns", turns=turns)
-    out = sheet.put("completion tokens", "completions * mean_response", "tokens", made)
+    sheet.put("completion tokens", "completions * mean_response", "tokens", made)
     each = _dialogue(plan, given, turns)
-    read = sheet.put("prompt tokens", "dialogues * tokens", "tokens", tokens=each)
-    cpu_h = plan.programs_h("evaluator", count, given.tests, made)
-    usd = gpu_h = start = 0.0
+    sheet.put("prompt tokens", "dialogues * tokens", "tokens", tokens=each)
+    plan.programs_h("evaluator", count, given.tests, made)
+    start = 0.0
     if given.provider:
-        usd = paid(plan, "price.prompt", "price.completion")
+        paid(plan, "price.prompt", "price.completion")
         formula = "completion_tokens / (min(concurrency, dialogues) * provider.tokens_per_s)"
         seconds = sheet.put("answers", formula, "s", work)
     else:
@@ -61,10 +61,10 @@ def sampling(plan: Plan, given: Sampling) -> list[Stage]:
     formula = "(max(sampling, 3600 * evaluator / cores) + start) / 3600"
     if not work.on_gpu:  # the same cores sample and run programs
         formula = "(sampling + 3600 * evaluator / cores + start) / 3600"
-    wall_h = sheet.put("wall time", formula, "h", plan, sampling=seconds, start=start)
+    sheet.put("wall time", formula, "h", plan, sampling=seconds, start=start)
     if work.on_gpu and not given.provider:
-        gpu_h = sheet.put("GPU hours", "gpus * wall_time", "GPU h", plan.device)
-    stages = [Stage(given.name, wall_h, gpu_h, cpu_h, count, read, out, usd=usd)]
+        sheet.put("GPU hours", "gpus * wall_time", "GPU h", plan.device)
+    stages = [plan.stage()]
     if given.hidden_tests:
         hidden_h = plan.programs_h("hidden tests", dialogues * given.turns, given.hidden_tests, made)
         wall_h = sheet.put("wall time of hidden tests", "hidden_tests / cores", "h", plan)
@@ -172,21 +172,19 @@ def _decode(plan: Plan, on: Device, made: Response, asked: Requests) -> float:
     )  # fmt: skip
 
 
-def paid(plan: Plan, prompt: str, completion: str) -> float:
+def paid(plan: Plan, prompt: str, completion: str) -> None:
     """USD for the section's tokens at a provider's prices, assumptions by name."""
     formula = f"(prompt_tokens * {prompt} + completion_tokens * {completion}) / 1e6"
-    return plan.sheet.put("paid to the provider", formula, "USD")
+    plan.sheet.put("paid to the provider", formula, "USD")
 
 
 def judging(plan: Plan, cases: float) -> Stage:
     """Turn errors sorted by a judge, a provider's model."""
     sheet = plan.sheet
     sheet.section = "hack analysis"
-    read = sheet.put("prompt tokens", "cases * judge.prompt_tokens", "tokens", cases=cases)
-    out = sheet.put("completion tokens", "cases * judge.completion_tokens", "tokens", cases=cases)
-    usd = paid(plan, "price.judge_prompt", "price.judge_completion")
+    sheet.put("prompt tokens", "cases * judge.prompt_tokens", "tokens", cases=cases)
+    sheet.put("completion tokens", "cases * judge.completion_tokens", "tokens", cases=cases)
+    paid(plan, "price.judge_prompt", "price.judge_completion")
     formula = "completion_tokens / (concurrency * provider.tokens_per_s) / 3600"
-    wall_h = sheet.put("wall time", formula, "h", plan.work)
-    return Stage(
-        "hack analysis", wall_h, completions=cases, prompt_tokens=read, completion_tokens=out, usd=usd
-    )
+    sheet.put("wall time", formula, "h", plan.work)
+    return replace(plan.stage(), completions=cases)

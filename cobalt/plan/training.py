@@ -65,26 +65,30 @@ def training(plan: Plan, given: Training, cut: Contexts) -> tuple[Stage, float]:
             completions=count,
         )  # fmt: skip
     start = plan.a["training.start_s" if gpu else "training.cpu_start_s"]
-    wall_h = sheet.put(
-        "wall time", "(steps * (step + validation * (rollout + verdicts)) + start) / 3600", "h", steps=steps,
-        step=step, validation=part, rollout=rollout, verdicts=verdicts, start=start,
+    sheet.put(
+        "wall time", "(steps * (step + validation * (rollout + verdicts)) + start) / 3600", "h", step=step,
+        validation=part, rollout=rollout, verdicts=verdicts, start=start,
     )  # fmt: skip
-    gpu_h = sheet.put("GPU hours", "gpus * wall_time", "GPU h", plan.trainer) if gpu else 0.0
-
-    def sampled(name: str, unit: str, value: float) -> float:
+    if gpu:
+        sheet.put("GPU hours", "gpus * wall_time", "GPU h", plan.trainer)
+    for name, unit, value in (
+        ("evaluator", "CPU h", cpu_h),
+        ("completions", "", count),
+        ("prompt tokens", "tokens", read),
+        ("completion tokens", "tokens", out),
+    ):
         formula = "steps * (1 + validation) * per_step"
-        return sheet.put(name, formula, unit, steps=steps, validation=part, per_step=value)
-
-    stage = Stage(
-        given.name, wall_h, gpu_h, sampled("evaluator", "CPU h", cpu_h), sampled("completions", "", count),
-        sampled("prompt tokens", "tokens", read), sampled("completion tokens", "tokens", out),
-        sheet.put("tokens in updates", "steps * tokens", "tokens", steps=steps, tokens=trained),
-        sheet.put(
-            "tokens for log-probabilities (old, reference)", "steps * passes * tokens", "tokens", steps=steps,
-            passes=given.passes, tokens=trained,
-        ),
-    )  # fmt: skip
-    return stage, steps
+        sheet.put(name, formula, unit, validation=part, per_step=value)
+    sheet.put("tokens in updates", "steps * tokens", "tokens", tokens=trained)
+    formula = "steps * passes * tokens"
+    sheet.put(
+        "tokens for log-probabilities (old, reference)",
+        formula,
+        "tokens",
+        passes=given.passes,
+        tokens=trained,
+    )
+    return plan.stage(), steps
 
 
 def _fits(plan: Plan, given: Training) -> None:
