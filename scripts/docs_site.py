@@ -14,6 +14,7 @@ import os
 import re
 import runpy
 import sys
+import types
 import typing
 from pathlib import Path
 from typing import Any
@@ -182,6 +183,12 @@ def _dataclass_in(hint: Any) -> Any:
 
 
 def _type(hint: Any) -> str:
+    if hint is type(None):
+        return "null"
+    if typing.get_origin(hint) in (typing.Union, types.UnionType):
+        return " or ".join(map(_type, typing.get_args(hint)))
+    if typing.get_origin(hint) is list:
+        return f"list of {_type(typing.get_args(hint)[0])}"
     if typing.get_origin(hint) is typing.Annotated:
         base, *rules = typing.get_args(hint)
         bounds = [bound for rule in rules for bound in getattr(rule, "metadata", [])]
