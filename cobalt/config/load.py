@@ -95,7 +95,7 @@ class _Text:
             return float(node.value)
         if node.tag.endswith(":timestamp"):
             return node.value
-        return yaml.SafeLoader("").construct_object(node)  # type: ignore[no-untyped-call]
+        return yaml.SafeLoader("").construct_object(node)
 
     def change(self, value: Any, setting: str) -> None:
         """Put the value of a setting into the tree; where mappings are missing, they are made."""
@@ -136,7 +136,7 @@ def _fill(value: dict[str, Any], text: _Text) -> None:
     if not isinstance(train, dict) or not isinstance(train.get("recipe", ""), str):
         return
     recipe, overrides = train.get("recipe", "cobalt"), train.get("overrides")
-    profile = train.get("profile") if train.get("profile") == "gpu" else "cpu"
+    profile = "gpu" if train.get("profile") == "gpu" else "cpu"
     if not train.get("scale"):
         train["scale"] = "tiny" if profile == "cpu" else "published"
     if is_own(recipe):

@@ -44,11 +44,15 @@ class Line:
         return f"  {self.name} = {self.formula} = {self.numbers} = {result}"
 
 
+def _nothing(name: str) -> float:
+    raise ValueError(f"nothing is assumed here, {name} neither")
+
+
 @dataclass
 class Sheet:
     """Lines in the order of their making. ``assumed``: the value of a dotted name."""
 
-    assumed: Callable[[str], float] = {}.__getitem__
+    assumed: Callable[[str], float] = _nothing
     lines: list[Line] = field(default_factory=list)
     section: str = ""
 

@@ -151,7 +151,9 @@ def _response(plan: Plan, limit: int) -> Response:
     kind, put = plan.work.responses, plan.sheet.put
     median, sigma = plan.a[f"{kind}.response_tokens"], plan.a[f"{kind}.response_sigma"]
     known = {"limit": float(limit), "median": median, "sigma": sigma}
-    known["z"] = put(f"{kind} response of at most {limit:,} tokens, z", "ln(limit / median) / sigma", **known)
+    known["z"] = put(
+        f"{kind} response of at most {limit:,} tokens, z", "ln(limit / median) / sigma", "", **known
+    )
     known["cut"] = cut = put("cut at the limit", "1 - Phi(z)", "of all", **known)
     mean = put(
         "mean response", "median * exp(sigma * sigma / 2) * Phi(z - sigma) + limit * cut", "tokens", **known

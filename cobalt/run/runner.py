@@ -49,7 +49,8 @@ class Runner:
     ) -> None:
         self.stages, self.memory, self.counters = stages, memory, counters
         self.kept, self.shared = Records(out), shared or Shared(None)
-        self._started = time.monotonic() - (time.time() - psutil.Process().create_time())
+        age_s: float = time.time() - psutil.Process().create_time()
+        self._started = time.monotonic() - age_s
         self._attempt: _Attempt | None = None
         self._in_stages_s = 0.0
 

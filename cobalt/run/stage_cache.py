@@ -217,7 +217,7 @@ class Records:
     def begin_anew(self, stage: Stage, basis_hash: str) -> dict[str, Any]:
         """The record of an earlier attempt; what one under other settings or inputs made is deleted."""
         earlier = self.read(stage.name) or {}
-        if earlier.get("hash") in (None, basis_hash):
+        if not earlier or earlier.get("hash") == basis_hash:
             return earlier
         for path in (*stage.outputs, *stage.owns):
             for each in [*_beside(path), path]:
