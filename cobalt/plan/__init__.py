@@ -2,5 +2,5 @@
 
 `from_config` says in plain numbers what is to be done (`workload`), `assumptions.yaml` what is believed about
 data, machines and prices, `estimate` puts the stages of `sampling`, `training` and `files` together,
-`scaling` compares other amounts of data and devices, `arithmetic` prints what it computes.
+`scaling` compares amounts of data and devices, `arithmetic` prints what it computes.
 """

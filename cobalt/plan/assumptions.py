@@ -22,7 +22,7 @@ LESS_THAN_ONE = ("share", "mfu")  # names that end so are in [0, 1]
 # Numbers that are divided by, or whose logarithm is taken.
 _POSITIVE = (
     "sigma", "_tokens", "characters_per_token", "tests", "tasks", "test_ms", "bandwidth_share", "mfu",
-    "prefill_share", "memory_share", "weight_bytes", "pcie_gb_s", "sequences", "bytes_per_s", "volume_gb",
+    "prefill_share", "memory_share", "weight_bytes", "pcie_gb_s", "sequences", "bytes_per_s",
     "cores", "cores_per_gpu", "provider.tokens_per_s", "cpu_tokens_per_s", "answer_characters", "tflops",
     "bandwidth_gb_s", "memory_gb",
 )  # fmt: skip

@@ -177,3 +177,4 @@ def evaluator(plan: Plan) -> None:
     plan.test_ms = sheet.put("mean test", "mean_test_without_the_sandbox + tests.overhead_ms", "ms of CPU")
     cores = "gpus * evaluator.cores_per_gpu" if plan.work.on_gpu else "evaluator.cpu_profile_cores"
     plan.cores = sheet.put("evaluator cores", cores, "cores", plan.work)
+    sheet.put("memory of programs at most", "evaluator_cores * evaluator.memory_gib", "GiB")

@@ -13,7 +13,7 @@ from cobalt.config.load import load
 from cobalt.errors import InputError
 from cobalt.plan import scaling
 from cobalt.plan.assumptions import GPUS, Assumptions, listing, parse
-from cobalt.plan.estimate import by_section, estimate
+from cobalt.plan.estimate import estimate
 from cobalt.plan.from_config import workload
 from cobalt.plan.measured import apply
 from cobalt.plan.models import shape
@@ -52,8 +52,6 @@ def main(argv: list[str] | None = None) -> int:
     if scaled:
         print("\nother amounts of training data (evaluation stays)")
         print("\n".join(scaling.table(scaled, factors)))
-        print("\nwhere each part saturates")
-        print("\n".join(by_section(scaling.saturation(scaled, factors, a).lines)))
     if args.table:
         print(f"\nGPU hours by model and GPU kind ({work.name}, otherwise as above)")
         print("\n".join(scaling.devices(work, a)))
@@ -79,7 +77,7 @@ def _flags() -> Parser:
     add("--assume", action="append", metavar="NAME=VALUE", help="another assumption; may be repeated")
     add(
         "--scale", type=_above_zero, nargs="+", metavar="N",
-        help="compare multiples of the training data (1 10 100), and say where each part saturates",
+        help="compare multiples of the training data (1 10 100), and what would do them in the first's time",
     )  # fmt: skip
     add("--table", action="store_true", help="GPU hours by model size and GPU kind")
     add(

@@ -13,6 +13,7 @@ from cobalt.plan.basis import Plan, Response, Stage
 from cobalt.plan.devices import Device
 from cobalt.plan.workload import Sampling
 
+_BATCH = "sequences at once of a replica"
 _SMALL_B = 0.01  # billions of parameters below which a CPU's time is Python's, not the memory's
 
 
@@ -64,6 +65,10 @@ def sampling(plan: Plan, given: Sampling) -> list[Stage]:
     sheet.put("wall time", formula, "h", plan, sampling=seconds, start=start)
     if work.on_gpu and not given.provider:
         sheet.put("GPU hours", "gpus * wall_time", "GPU h", plan.device)
+        sheet.put("evaluator busy", "100 * evaluator / (wall_time * cores)", "% of its cores", plan)
+        if any(line.name == _BATCH for line in sheet.lines if line.section == given.name):
+            formula = "dialogues / sequences_at_once_of_a_replica"
+            sheet.put("replicas that it could keep full", formula, "replicas")
     stages = [plan.stage()]
     if given.hidden_tests:
         hidden_h = plan.programs_h("hidden tests", dialogues * given.turns, given.hidden_tests, made)
@@ -142,7 +147,7 @@ def _decode(plan: Plan, on: Device, made: Response, asked: Requests) -> float:
     )  # fmt: skip
     here = {"dialogues": asked.dialogues / on.replicas, "in_flight": max(1.0, asked.in_flight / on.replicas)}
     batch = put(
-        "sequences at once of a replica",
+        _BATCH,
         "min(max(1, floor(free / cache_of_a_sequence)), sampling.sequences, in_flight, dialogues)", "",
         free=free, **here,
     )  # fmt: skip

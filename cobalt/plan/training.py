@@ -71,6 +71,8 @@ def training(plan: Plan, given: Training, cut: Contexts) -> tuple[Stage, float]:
     )  # fmt: skip
     if gpu:
         sheet.put("GPU hours", "gpus * wall_time", "GPU h", plan.trainer)
+        if not given.offline:
+            _least(plan, given)
     for name, unit, value in (
         ("evaluator", "CPU h", cpu_h),
         ("completions", "", count),
@@ -89,6 +91,18 @@ def training(plan: Plan, given: Training, cut: Contexts) -> tuple[Stage, float]:
         tokens=trained,
     )
     return plan.stage(), steps
+
+
+def _least(plan: Plan, given: Training) -> None:
+    """A step is never shorter than its longest response, whatever the number of GPUs."""
+    least = plan.sheet.put(
+        "shortest step",
+        "turns * response_tokens * (params_b * sampling.weight_bytes / (bandwidth * sampling.bandwidth_share)"
+        " + sampling.step_ms / 1000) + training.step_s", "s", given, plan.work.model, plan.trainer,
+    )  # fmt: skip
+    half = "GPUs with which that is half of a step"
+    plan.sheet.put(half, "gpus * max(0, a_step - least) / least", "GPUs", plan.work, least=least)
+    plan.sheet.put("hours that no number of GPUs undercuts", "steps * least / 3600", "h", least=least)
 
 
 def _fits(plan: Plan, given: Training) -> None:

@@ -145,24 +145,25 @@ def test_devices_models_settings_and_assumptions_change_the_plan():
             main([str(TINY), *flags])
 
 
-def test_scales_and_where_parts_saturate(capsys):
+def test_scales_and_what_no_number_of_gpus_undercuts(capsys):
     assert main([str(PAPER), "--summary", "--scale", "1", "10", "100", "--table"]) == 0
     text = capsys.readouterr().out
-    for part in (
-        "evaluator cores", "inference replicas", "training GPUs", "disk", "one process", "memory",
-        "x 100: contexts", "Qwen/Qwen3-14B",
-    ):  # fmt: skip
+    for part in ("x 100", "in the first's time GPUs", "of it one process", "disk", "Qwen/Qwen3-14B"):
         assert part in text, part
     work, a, factors = workload(load(PAPER), PAPER), Assumptions(), (1, 10, 100)
     found = scaling.scales(work, a, factors)
     grown = [next(each for each in plan.stages if each.name == "train").completions for plan in found]
     assert [n / grown[0] for n in grown] == pytest.approx([1, 10, 100])
-    sheet = scaling.saturation(found, factors, a)
-    least = next(line for line in sheet.lines if line.name == "train: shortest step").value
-    # The wall time of ever more GPUs goes towards what the sheet says, and not below.
-    many = estimate(replace(work, gpus=4096), a)
-    step = next(x.value for x in many.arithmetic if (x.section, x.name) == ("train", "a step"))
-    assert least < step < 1.5 * least
+
+    def lines(plan, section):
+        return {line.name: line.value for line in plan.arithmetic if line.section == section}
+
+    train, collect = lines(found[0], "train"), lines(found[0], "collect")
+    # The wall time of ever more GPUs goes towards what the plan says, and not below.
+    many = lines(estimate(replace(work, gpus=4096), a), "train")
+    assert train["shortest step"] < many["a step"] < 1.5 * train["shortest step"]
+    assert train["hours that no number of GPUs undercuts"] < train["wall time"]
+    assert 0 < collect["evaluator busy"] < 100 and collect["replicas that it could keep full"] > 100
     answer = planned(TINY, "--scale", "1", "10")
     assert [each["factor"] for each in answer["scales"]] == [1, 10]
 

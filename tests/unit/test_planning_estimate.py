@@ -275,7 +275,7 @@ def test_each_assumption_is_used_has_a_unit_and_a_reason():
         "contest.train_tasks", "contest.dev_tasks", "contest.lcb_tasks", "contest.lcb_public_tests",
         "contest.lcb_hidden_tests", "contest.turn_errors", "contest.stored_groups", "tiny.public_tests",
         "contest.submitted_groups", "tiny.stored_groups",
-        "tiny.turn_errors", "evaluator.memory_gib", "disk.volume_gb",
+        "tiny.turn_errors",
     }  # fmt: skip
     assert all(row.unit and len(row.reason) > 10 for row in Assumptions().rows.values())
 
