@@ -120,7 +120,7 @@ class Sampling:
 
 @dataclass(frozen=True, config=KNOWN_KEYS)
 class Collect:
-    """Trajectories of the reference: `samples` per task, `turns` programs each.
+    """Trajectories of the reference: `samples` per task, `turns` programs each, which contexts show.
 
     `trajectories` of the training tasks and `dev_trajectories` of the development tasks, if they are given (a
     file or folder of `eval_multi_turn.py`, or a hub name), replace the run's own for recipes on contexts.

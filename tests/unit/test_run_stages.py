@@ -9,6 +9,7 @@ import pytest
 
 from cobalt.config import recipes
 from cobalt.config.load import parse
+from cobalt.contexts.slice import slices
 from cobalt.plan.cli import main as plan
 from cobalt.report.sources import find
 from cobalt.run import dialogues
@@ -130,7 +131,11 @@ def test_every_file_that_decides_answers_is_in_the_models_fingerprint(tmp_path, 
 @pytest.mark.parametrize(("turns", "programs"), [(2, 3), (3, 3), (5, 5)])
 def test_slices_follow_the_turns_of_the_collection(tmp_path, turns, programs):
     with job(tmp_path, f"collect.turns={turns}") as found:
-        assert _cut(found)["max_programs"] == programs
+        most = _cut(found)["max_programs"]
+    assert most == programs
+    shown = [{"role": "user", "content": f"message {number}"} for number in range(2 + 2 * turns)]
+    found, _ = slices(shown, [0.0] * turns, count_prompt_tokens=len, max_programs=most)
+    assert [each.programs for each in found] == list(range(1, turns + 1))
 
 
 def test_the_report_of_a_run_calls_the_trained_model_by_its_recipe(tmp_path):
