@@ -14,8 +14,7 @@ from cobalt.errors import InputError
 COMMANDS = {
     "run": ("cobalt.run.cli", "run the stages of a configuration (what `make demo` does)"),
     "train": ("cobalt.training.cli", "train by a recipe"),
-    "plan": ("cobalt.commands.plan", "what a run takes: tokens, hours, disk, money, with the arithmetic"),
-    "study": ("cobalt.commands.study", "the arms compared on the tiny task family"),
+    "plan": ("cobalt.plan.cli", "what a run takes: tokens, hours, disk, money, with the arithmetic"),
     "stored_groups": ("cobalt.training.offline_data", "groups of stored completions, for offline recipes"),
     "data": ("cobalt.data", "check FILE: its kind and first bad rows; fields: table of all fields"),
     "doctor": ("cobalt.commands.doctor", "what this machine gives: isolation, limits, versions"),

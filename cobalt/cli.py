@@ -23,7 +23,7 @@ EXTRAS = {
     "vllm": ("vllm",),
     "train": (
         "accelerate", "cachetools", "datasets", "fastapi", "huggingface_hub", "hydra", "krippendorff",
-        "omegaconf", "packaging", "pandas", "peft", "psutil", "pyarrow", "pydantic", "ray", "safetensors",
+        "omegaconf", "packaging", "pandas", "peft", "psutil", "pyarrow", "ray", "safetensors",
         "starlette", "tensordict", "tokenizers", "torch", "transfer_queue", "transformers", "verl",
     ),
 }  # fmt: skip

@@ -14,6 +14,7 @@ import os
 import re
 import runpy
 import sys
+import types
 import typing
 from pathlib import Path
 from typing import Any
@@ -146,7 +147,7 @@ def _help(call: Any, name: str) -> str:
 
 def configuration() -> str:
     """Every key that `cobalt run` knows, from the dataclasses that check it, and the shipped files."""
-    from cobalt.run.config import Config
+    from cobalt.config.config import Config
 
     text = "# Run configuration\n\nThe keys of `cobalt run CONFIG.yaml`, from the code that checks them.\n"
     text += _section(Config, "")
@@ -169,8 +170,9 @@ def _section(kind: Any, name: str) -> str:
             below += _section(inner, f"{name}.{field.name}".lstrip("."))
         default = field.default
         if default is dataclasses.MISSING:
-            default = "required" if field.default_factory is dataclasses.MISSING else ""
-        shown = "" if default == "" else f"`{default!r}`" if default != "required" else "required"
+            left_out = "the recipe's" if name in ("train", "sampling") else "required"
+            default = left_out if field.default_factory is dataclasses.MISSING else ""
+        shown = default if default in ("", "required", "the recipe's") else f"`{default!r}`"
         text += f"| `{field.name}` | {_type(hints[field.name])} | {shown} |\n"
     return text + below
 
@@ -181,11 +183,18 @@ def _dataclass_in(hint: Any) -> Any:
 
 
 def _type(hint: Any) -> str:
+    if hint is type(None):
+        return "null"
+    if typing.get_origin(hint) in (typing.Union, types.UnionType):
+        return " or ".join(map(_type, typing.get_args(hint)))
+    if typing.get_origin(hint) is list:
+        return f"list of {_type(typing.get_args(hint)[0])}"
     if typing.get_origin(hint) is typing.Annotated:
-        base, *bounds = typing.get_args(hint)
-        ends = [f"{each.low if each.low is not None else ''} to {each.high if each.high is not None else ''}"
-                for each in bounds if hasattr(each, "low")]  # fmt: skip
-        return f"{_type(base)}, {ends[0].strip()}" if ends else _type(base)
+        base, *rules = typing.get_args(hint)
+        bounds = [bound for rule in rules for bound in getattr(rule, "metadata", [])]
+        low, high = ([getattr(each, end) for each in bounds if hasattr(each, end)] for end in ("ge", "le"))
+        ends = f"{max(low, default='')} to {min(high, default='')}".strip()
+        return f"{_type(base)}, {ends}" if low or high else _type(base)
     text = getattr(hint, "__name__", str(hint)) if isinstance(hint, type) else str(hint)
     text = re.sub(r"typing\.|cobalt\.[\w.]*\.", "", text)
     return "`" + text.replace("|", "or") + "`"

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Cobalt, its rivals and offline training on the tiny task family: equal samples, equal wall time, learning rates from
 # one grid.
-# Resumable run by run; hours on two cores. Ends with a table and a plot in outputs/study_tiny.
+# Resumable run by run; hours on two cores. Ends with a table in outputs/study_tiny/study.md and a comparison.
 #
 #   scripts/study_tiny.sh [--steps 30] [--seeds 3] [--arms cobalt mt_grpo ...] [--out FOLDER]
 set -euo pipefail
@@ -9,4 +9,4 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 python=.venv/bin/python
 [ -x "$python" ] || python=python3
 export OMP_NUM_THREADS=${OMP_NUM_THREADS:-1} HF_HUB_OFFLINE=${HF_HUB_OFFLINE:-1} TOKENIZERS_PARALLELISM=false
-exec "$python" -m cobalt study "$@"
+exec "$python" scripts/study_tiny.py "$@"

@@ -98,9 +98,12 @@ def _expanded(arguments: Sequence[str], found: Sources) -> Iterator[tuple[str, P
 
 
 def _of_run(folder: Path, found: Sources) -> Iterator[tuple[str, Path]]:
+    run = json.loads((folder / "run.json").read_text(encoding="utf-8"))
+    config = (run.get("identity") or {}).get("config") or {}
+    trained = Path((config.get("train") or {}).get("recipe", "cobalt")).stem
     for inner, name in (_IN_FOLDERS | _CURVES).items():
         if (folder / inner).exists():
-            yield name, folder / inner
+            yield trained if name == "cobalt" else name, folder / inner
     for path in sorted((folder / "stages").glob("*.json")):
         try:
             found.stages.append(json.loads(path.read_text(encoding="utf-8")))
@@ -109,7 +112,7 @@ def _of_run(folder: Path, found: Sources) -> Iterator[tuple[str, Path]]:
     found.stages.sort(key=lambda stage: str(stage.get("ended", "")))
     for path in sorted(folder.glob("*/*.manifest.json")):
         _add_manifests(found, path.with_name(path.name.removesuffix(".manifest.json")))
-    found.manifests[str(folder / "run.json")] = json.loads((folder / "run.json").read_text(encoding="utf-8"))
+    found.manifests[str(folder / "run.json")] = run
 
 
 def _of_folder(folder: Path) -> Iterator[tuple[str, Path]]:

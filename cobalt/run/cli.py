@@ -11,25 +11,24 @@ from pathlib import Path
 from rich.console import Console
 
 from cobalt.cli import Parser, parser
+from cobalt.config.files import check_stored, model_at
+from cobalt.config.load import load
 from cobalt.errors import InputError
 from cobalt.report import console as tables
 from cobalt.report.results import read as read_results
-from cobalt.run.choose import KNOWN, check_earlier, choose
-from cobalt.run.config import load
-from cobalt.run.findings import finding_stages
+from cobalt.run.data_stages import data_stages
+from cobalt.run.eval_stages import control_stages, evaluate_stage
 from cobalt.run.folder import Folder
 from cobalt.run.given import check_given
-from cobalt.run.hacking import hacking_stages
 from cobalt.run.job import Job
-from cobalt.run.meter import Meter
-from cobalt.run.results import report_stage
-from cobalt.run.rules import check_stored, model_at
-from cobalt.run.runner import Runner, lines
-from cobalt.run.shared import Shared
-from cobalt.run.stages import data_stages
-from cobalt.run.totals import totals
+from cobalt.run.memory import MemoryPeak
+from cobalt.run.report_stage import report_stage
+from cobalt.run.reward_hacking import hacking_stages
+from cobalt.run.runner import Runner
+from cobalt.run.select_stages import KNOWN, check_earlier, select_stages, stage_lines
+from cobalt.run.stage_cache import Shared
 from cobalt.run.trainings import check_composed, training_stages
-from cobalt.run.view import View, duration
+from cobalt.run.view import View, duration, lines
 
 STAGE_HELP = f"a stage: {', '.join(KNOWN)}"
 
@@ -74,48 +73,49 @@ def main(argv: list[str] | None = None) -> int:
     model, shared = model_at(config.model.path, args.config), Shared(args.share)
     seeds = {"seed": args.seed, "task_seed": args.task_seed}
     with (
-        Meter(whole_process=True) as meter,
+        MemoryPeak() as memory,
         Job(config, model, args.out, file=args.config, shared=shared, smoke=args.smoke, **seeds) as job,
     ):
-        runner = assembled(job, meter)
-        only = choose(runner.stages, args.begin, args.until, args.only)
+        runner = assembled(job, memory)
+        only = select_stages(runner.stages, args.begin, args.until, args.only)
         folder = Folder(args.out, job.identity())
         notes = _given(job, runner, only, args)
         if args.dry_run:
-            code = _dry_run(job, runner, folder, only, args)
+            _dry_run(job, runner, folder, only, args)
             if notes:
                 print("", *notes, sep="\n")
-            return code
+            return 0
         check_stored(config, args.config)
         with folder.opened(fresh=args.fresh, changed=args.changed):
             return _run(job, runner, only)
 
 
-def assembled(job: Job, meter: Meter) -> Runner:
+def assembled(job: Job, memory: MemoryPeak) -> Runner:
     """A runner with all stages of a job."""
-    runner = Runner(job.out, [], meter, job.counters, job.shared)
+    runner = Runner(job.out, [], memory, job.counters, job.shared)
     runner.stages = [
         *data_stages(job),
         *training_stages(job),
-        *finding_stages(job),
-        report_stage(job, lambda report: totals(job, runner, report)),
+        evaluate_stage(job),
+        *hacking_stages(job),
+        *control_stages(job),
+        report_stage(job, runner),
     ]
-    place = next(i for i, stage in enumerate(runner.stages) if stage.name == "evaluate") + 1
-    runner.stages[place:place] = hacking_stages(job)
     return runner
 
 
 def _given(job: Job, runner: Runner, only: Collection[str] | None, args: argparse.Namespace) -> list[str]:
     """Check the data that the run is given, if a stage that reads them is to be done; notes for a dry run."""
-    asked = [stage for stage in runner.stages if only is None or stage.name in only]
-    to_do = [stage.name for stage in asked if args.fresh or runner.kept.why(stage) is not None]
+    stages = runner.chosen(only)
+    to_do = [stage.name for stage in stages if args.fresh or runner.kept.why(stage) is not None]
     return check_given(job, to_do, local_only=args.dry_run)
 
 
 def _dry_run(
     job: Job, runner: Runner, folder: Folder, only: Collection[str] | None, args: argparse.Namespace
-) -> int:
-    from cobalt.run.preview import plan_lines, skipped_lines, stage_lines
+) -> None:
+    from cobalt.plan.estimate import estimate
+    from cobalt.plan.from_config import workload
 
     folder.check(fresh=args.fresh, changed=args.changed)
     try:
@@ -129,10 +129,12 @@ def _dry_run(
     else:
         check_composed(job)
     print(f"{args.config} is sound; the run in {job.out} would have these stages:")
-    print("\n".join([*skipped_lines(job.config), *stage_lines(runner.stages, runner.kept, only, job.shared)]))
+    for name, why in job.config.skipped:
+        print(f"  {name}  skipped: {why}")
+    print("\n".join(stage_lines(runner.stages, runner.kept, only, job.shared)))
     print(f"\ncost plan (`cobalt plan {args.config}` shows the arithmetic):")
-    print("\n".join(f"  {line}".rstrip() for line in plan_lines(job)))
-    return 0
+    for line in estimate(workload(job.config, job.file)).summary():
+        print(f"  {line}".rstrip())
 
 
 def _run(job: Job, runner: Runner, only: tuple[str, ...] | None) -> int:
@@ -146,8 +148,7 @@ def _run(job: Job, runner: Runner, only: tuple[str, ...] | None) -> int:
         what = f"The run in {job.out}" if only is None else f"What was asked for in {job.out}"
         out.print(f"{what} is finished and nothing has changed.", style="green", soft_wrap=True)
     else:
-        trains = [stage for stage in runner.stages if stage.name.startswith("train")]
-        if any((only is None or stage.name in only) and runner.kept.why(stage) for stage in trains):
+        if any(stage.name.startswith("train") and runner.kept.why(stage) for stage in runner.chosen(only)):
             check_composed(job)
         _work(job, runner, only)
     if only is None or "report" in only:
@@ -166,12 +167,9 @@ def _work(job: Job, runner: Runner, only: tuple[str, ...] | None) -> None:
         with open(job.path("run.log"), "a") as log, contextlib.redirect_stdout(log):
             runner.run(view, only)
     except KeyboardInterrupt:
-        view.close()
         raise KeyboardInterrupt(
-            f"after {duration(runner.meter.usage().wall_s)}. What is done is kept in {job.out}; "
+            f"after {duration(runner.wall_s())}. What is done is kept in {job.out}; "
             "the same command continues from there"
         ) from None
-    except BaseException:
+    finally:
         view.close()
-        raise
-    view.close()

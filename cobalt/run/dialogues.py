@@ -7,9 +7,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from cobalt.analysis.hidden_tests import summary_path
+from cobalt.analysis.hidden_tests import hidden_tests, summary_path
 from cobalt.errors import InfraError
 from cobalt.files import file_sha256, plain, settings_hash
+from cobalt.rollouts import multi_turn as dialogues
+from cobalt.rollouts import single_turn as firsts
 from cobalt.rollouts.settings import MultiTurnSettings
 from cobalt.run.job import Job, complete
 
@@ -19,10 +21,8 @@ def single_turn(job: Job, rows: Path, target: Path, *, shared_first: bool) -> in
 
     Raises InfraError if one fails.
     """
-    from cobalt.rollouts.single_turn import single_turn
-
     with job.engine(job.model, shared_first=shared_first) as engine:
-        work = single_turn(
+        work = firsts.single_turn(
             rows, target, engine, job.evaluator, job.single_turn(),
             concurrency=job.config.execution.concurrency, progress=job.view,
         )  # fmt: skip
@@ -31,10 +31,8 @@ def single_turn(job: Job, rows: Path, target: Path, *, shared_first: bool) -> in
 
 def multi_turn(job: Job, model: Path | str, rows: Path, target: Path, settings: MultiTurnSettings) -> int:
     """Dialogues of a model; returns the number of tasks. Raises InfraError if one fails."""
-    from cobalt.rollouts.multi_turn import multi_turn
-
     with job.engine(model) as engine:
-        work = multi_turn(
+        work = dialogues.multi_turn(
             rows, target, engine, job.evaluator, settings,
             concurrency=job.config.execution.concurrency, progress=job.view,
         )  # fmt: skip
@@ -45,8 +43,6 @@ def judged(job: Job, rows: Path, target: Path) -> Mapping[str, Any]:
     """Hidden tests for every program of dialogues; returns the summary. Raises InfraError for programs
     without verdict.
     """
-    from cobalt.analysis.hidden_tests import hidden_tests
-
     done = job.wait(hidden_tests(rows, target, job.evaluator, seed=job.seed, progress=job.view))
     complete(done.run)
     if done.summary["infra_errors"]:
@@ -61,16 +57,17 @@ def evaluation(
 ) -> Mapping[str, Any]:
     """Dialogues and verdicts of a model (`target`: `NAME_eval.jsonl`, the dialogues are in `NAME.jsonl`).
 
-    The reference's are taken over from another run that has made the same. Returns the summary.
+    The reference's are made once: they stay when the training changes, and other runs may take them over.
+    Returns the summary.
     """
     plain_rows = target.with_name(target.name.replace("_eval", ""))
-    common = model == job.model
+    reference = model == job.model
     basis = [plain(settings.record()), settings.samples, file_sha256(rows), job.model_basis]
     key = settings_hash([*basis, target.relative_to(job.out).as_posix()])
-    if not (common and not target.exists() and job.shared.take("reference", key, job.out)):
+    if not (reference and not target.exists() and job.of_reference.take("reference", key, job.out)):
         multi_turn(job, model, rows, plain_rows, settings)
         judged(job, plain_rows, target)
-        if common:
-            job.shared.give("reference", key, job.out, [plain_rows, target], {"model": str(model)})
+        if reference:
+            job.of_reference.give("reference", key, job.out, [plain_rows, target], {"model": str(model)})
     summary: dict[str, Any] = json.loads(summary_path(target).read_text(encoding="utf-8"))
     return summary

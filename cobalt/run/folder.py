@@ -42,8 +42,10 @@ class Folder:
                 message = f"another run is at work in {self.path}; wait for it or give another OUT"
                 raise InputError(message) from None
             self.check(fresh=fresh, changed=changed)
-            if fresh:
-                self._clear()
+            for each in self.path.iterdir() if fresh else ():
+                if each.name != LOCK_FILE:
+                    with writing(each):
+                        shutil.rmtree(each) if each.is_dir() and not each.is_symlink() else each.unlink()
             if self._before() != self.identity:
                 made = {"schema": 1, "identity": self.identity, "versions": versions()}
                 atomic_write(self.path / RUN_FILE, json.dumps(made, indent=2) + "\n")
@@ -86,17 +88,6 @@ class Folder:
         except (OSError, ValueError, KeyError, TypeError) as error:
             raise InputError(f"{path}: not readable as a run's record ({error}); give another OUT") from None
         return before if isinstance(before, dict) else None
-
-    def _clear(self) -> None:
-        """Delete a run. Only called on a folder that holds one."""
-        for each in self.path.iterdir():
-            if each.name == LOCK_FILE:
-                continue
-            with writing(each):
-                if each.is_dir() and not each.is_symlink():
-                    shutil.rmtree(each)
-                else:
-                    each.unlink()
 
 
 def _show(values: Mapping[str, Any], name: str) -> str:

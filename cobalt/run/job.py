@@ -10,6 +10,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
+from cobalt.config.config import Config
 from cobalt.errors import InfraError
 from cobalt.files import file_sha256, plain, settings_hash
 from cobalt.pipeline import Summary
@@ -17,20 +18,28 @@ from cobalt.prompts import load as load_prompts
 from cobalt.prompts import near
 from cobalt.rejects import failures_path
 from cobalt.rollouts.settings import MultiTurnSettings, RolloutSettings
-from cobalt.run.config import Config
 from cobalt.run.first_turns import FirstTurns
 from cobalt.run.remember import Remember
-from cobalt.run.shared import Shared
+from cobalt.run.serving import Server
+from cobalt.run.stage_cache import Shared, Stage
 from cobalt.run.view import View
 
 if TYPE_CHECKING:
     from cobalt.engines.base import ChatEngine
     from cobalt.evaluator import Evaluator
-    from cobalt.run.serving import Server
     from cobalt.tasks.reference import Judge
 
 T = TypeVar("T")
 NOT_IDENTITY = ("execution",)  # how fast, not what
+# What decides a model's answers: weights, configuration, tokenizer, chat template.
+_MODEL_FILES = ("*.safetensors", "*.bin", "*.json", "*.jinja", "*.model", "merges.txt", "vocab.txt")
+# Seconds on two idle cores, only for the time left that is shown; 0: runs beside another stage.
+_EXPECTED_S = {
+    "data": 0.5, "collect": 46, "repair": 42, "judge": 17, "contexts": 1, "ptb_contexts": 60, "parquet": 1,
+    "train": 215, "train_single": 0, "evaluate": 86, "perturb": 12, "hack_analysis": 1, "controls": 37,
+    "report": 6,
+}  # fmt: skip
+_TRAINING_START_S = 45
 
 
 class Job:
@@ -57,6 +66,8 @@ class Job:
         self.config, self.model, self.out, self.file = config, model, out, file
         self.seed, self.task_seed = seed, task_seed
         self.shared = shared or Shared(None)
+        # The reference's dialogues outlive a change of the training, whatever is shared with other runs.
+        self.of_reference = self.shared if self.shared.folder else Shared(out / "kept")
         self.prompts_source = near(config.model.prompts, file.parent)
         self.prompts = load_prompts(self.prompts_source)
         self.view: View | None = None
@@ -113,6 +124,18 @@ class Job:
         """A file of the run."""
         return self.out.joinpath(*parts)
 
+    def stage(self, name: str, title: str, **rest: Any) -> Stage:
+        """A stage with its expected time scaled to the size of the run."""
+        config, tasks, size = self.config, self.config.tasks, 1.0
+        if name.startswith("train"):
+            size = (config.train.steps or 100) / 60
+        elif name in ("evaluate", "controls"):
+            size = (tasks.heldout or 175) * config.evaluate.samples / 600
+        elif name not in ("perturb", "hack_analysis", "report"):
+            size = (tasks.train or 1000) * config.collect.samples / 1200
+        start = _TRAINING_START_S if name == "train" else 0
+        return Stage(name, title, expected_s=start + size * (_EXPECTED_S[name] - start), **rest)
+
     @property
     def evaluator(self) -> Evaluator:
         """The evaluator of all stages but training, opened when first asked for."""
@@ -155,11 +178,11 @@ class Job:
 
     def _first_turns(self, model: Path | str) -> Path:
         """Where the first turns of a model, as its engine makes them, are kept."""
-        reference, given = model == self.model, self.config.model
-        basis: dict[str, Any] = {"model_sha256": self.model_sha256 if reference else _model_hash(model)}
-        if not reference:
-            basis["trained_engine"] = given.trained_engine
-        return self.path("first_turns", f"{settings_hash(self.model_basis | basis)[:16]}.jsonl")
+        basis = self.model_basis
+        if model != self.model:
+            trained = {"trained_engine": self.config.model.trained_engine}
+            basis = basis | {"model_sha256": _model_hash(model)} | trained
+        return self.path("first_turns", f"{settings_hash(basis)[:16]}.jsonl")
 
     def _connected(self, model: Path | str) -> ChatEngine:
         from cobalt.engines import connect
@@ -172,24 +195,15 @@ class Job:
 
             logging.disable_progress_bar()
             return connect(name, str(model), max_context=given.max_context, threads=execution.threads)
-        more: dict[str, Any] = {"concurrency": execution.concurrency}
         if reference and (given.base_url or name == "litellm"):
             served = given.served_name or (None if name == "vllm" else str(given.path))
-            return connect(name, served, given.base_url, **more)
+            return connect(name, served, given.base_url, concurrency=execution.concurrency)
         # A server's processes may work in other folders than this one.
         folder = str(model.resolve()) if isinstance(model, Path) else model
-        return connect("vllm", None, self._served(folder), **more)
-
-    def _served(self, model: str) -> str:
-        """The address of a server for a model; one that is at work for another model is ended first."""
-        from cobalt.run.serving import Server
-
-        if self._server is None or self._server.model != model:
+        if self._server is None or self._server.model != folder:
             self.release()
-            self._server = Server(
-                self.config.execution.serving, model, self.config.model.max_context, self.path("serving")
-            )
-        return self._server.url(self.view)
+            self._server = Server(execution.serving, folder, given.max_context, self.path("serving"))
+        return connect("vllm", None, self._server.url(self.view), concurrency=execution.concurrency)
 
     def release(self) -> None:
         """End the server, if one was started: its GPUs are free afterwards."""
@@ -222,7 +236,7 @@ class Job:
 def _model_hash(model: Path | str) -> str:
     if isinstance(model, str):
         return settings_hash(["hub", model])
-    files = sorted([*model.glob("*.safetensors"), *model.glob("*.json")])
+    files = sorted({path for pattern in _MODEL_FILES for path in model.glob(pattern)})
     return settings_hash([[path.name, file_sha256(path)] for path in files])
 
 

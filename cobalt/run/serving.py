@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
+import secrets
 import socket
 import subprocess
 import sys
@@ -12,13 +14,15 @@ import urllib.request
 from pathlib import Path
 
 from cobalt.cluster import allow_slow_start
+from cobalt.config.sections import Serving
 from cobalt.engines.vllm_client import APPLICATION, ROUTE
 from cobalt.errors import InfraError
 from cobalt.files import atomic_write
-from cobalt.run.guard import GRACE_S
-from cobalt.run.sections import Serving
 from cobalt.run.view import View
+from cobalt.training.leftovers import MARK
+from cobalt.training.process import private_folder
 
+GRACE_S = 20.0  # for a server that was asked to end; then it is killed
 _TAIL_LINES = 20
 
 
@@ -26,59 +30,75 @@ class Server:
     """One model behind an OpenAI-compatible API on this machine.
 
     `model`: a folder or hub name. `folder` gets the application's configuration and the log. `url` starts it
-    and waits until it answers; `close` ends it, with all that it started, and nothing else.
+    and waits until it answers; `close` ends it, with all that it started, and nothing else. It has a private
+    folder (Ray's sockets, its cluster's token), and a mark in its environment that its processes inherit: so
+    it also ends when this process is killed.
     """
 
     def __init__(self, settings: Serving, model: str, max_context: int, folder: Path) -> None:
         self.settings, self.model, self.max_context, self.folder = settings, model, max_context, folder
         self.log = folder / "server.log"
         self._url = ""
-        self._guard: subprocess.Popen[bytes] | None = None
+        self._child: subprocess.Popen[bytes] | None = None
+        self._held = contextlib.ExitStack()
 
     def url(self, view: View | None = None) -> str:
         """The address of the API; the server is started first if need be (`view` is told).
 
         Raises InfraError if the server ends, or does not answer in time.
         """
-        if self._guard is None or self._guard.poll() is not None:
+        if self._child is None or self._child.poll() is not None:
+            self.close()
             if view is not None:
                 view.note(f"starting the server for {self.model} (log: {self.log})")
-            self._url = self._start()
+            try:
+                self._url = self._start()
+            except BaseException:
+                self.close()
+                raise
         return self._url
-
-    def _start(self) -> str:
-        port = _free_port()
-        command = self._command(port)
-        base = f"http://127.0.0.1:{port}"
-        url = base if self.settings.command else base + ROUTE
-        allow_slow_start()
-        self.folder.mkdir(parents=True, exist_ok=True)
-        with self.log.open("ab") as log:
-            self._guard = subprocess.Popen(
-                [sys.executable, "-m", "cobalt.run.guard", *command],
-                stdin=subprocess.PIPE, stdout=log, stderr=log,
-                start_new_session=True,  # Ctrl-C reaches the run only, which then closes the server
-            )  # fmt: skip
-        try:
-            self._wait(url)
-        except BaseException:
-            self.close()
-            raise
-        return url
 
     def close(self) -> None:
         """End the server. Harmless if it has ended."""
-        guard, self._guard = self._guard, None
-        if guard is None:
-            return
-        assert guard.stdin is not None
-        with contextlib.suppress(OSError):
-            guard.stdin.close()
-        try:
-            guard.wait(2 * GRACE_S)
-        except subprocess.TimeoutExpired:
-            guard.kill()
-            guard.wait()
+        child, self._child = self._child, None
+        if child is not None and child.poll() is None:
+            child.terminate()
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                child.wait(GRACE_S)
+            child.kill()
+            child.wait()
+        self._held.close()
+
+    def _start(self) -> str:
+        with socket.socket() as probe:
+            probe.bind(("127.0.0.1", 0))
+            port = int(probe.getsockname()[1])
+        url = f"http://127.0.0.1:{port}{'' if self.settings.command else ROUTE}"
+        allow_slow_start()
+        self.folder.mkdir(parents=True, exist_ok=True)
+        command, env = self._command(port), _environment(self._held.enter_context(private_folder()))
+        with self.log.open("ab") as log:
+            try:
+                self._child = subprocess.Popen(
+                    command, env=env, stdin=subprocess.DEVNULL, stdout=log, stderr=log,
+                    start_new_session=True,  # Ctrl-C reaches the run only, which then closes the server
+                )  # fmt: skip
+            except OSError as error:
+                raise InfraError(
+                    f"the server for {self.model} cannot be started: {command[0]}: {error.strerror}"
+                ) from None
+        deadline = time.monotonic() + self.settings.start_s
+        while time.monotonic() < deadline:
+            if _answers(f"{url}/v1/models"):
+                return url
+            status = self._child.poll()
+            if status is not None:
+                raise InfraError(f"the server for {self.model} ended with status {status}; {self._said()}")
+            time.sleep(0.3)
+        raise InfraError(
+            f"the server for {self.model} did not answer at {url} within {self.settings.start_s} s "
+            f"(execution.serving.start_s); {self._said()}"
+        )
 
     def _command(self, port: int) -> list[str]:
         given = self.settings
@@ -103,25 +123,25 @@ class Server:
         serve = Path(sys.executable).with_name("serve")
         return [str(serve), "run", "--address", "local", str(path.resolve())]
 
-    def _wait(self, url: str) -> None:
-        """Ask for the list of models until it comes."""
-        assert self._guard is not None
-        deadline = time.monotonic() + self.settings.start_s
-        while time.monotonic() < deadline:
-            if _answers(f"{url}/v1/models"):
-                return
-            status = self._guard.poll()
-            if status is not None:
-                raise InfraError(f"the server for {self.model} ended with status {status}; {self._said()}")
-            time.sleep(0.3)
-        raise InfraError(
-            f"the server for {self.model} did not answer at {url} within {self.settings.start_s} s "
-            f"(execution.serving.start_s); {self._said()}"
-        )
-
     def _said(self) -> str:
         lines = self.log.read_text(errors="replace").splitlines()[-_TAIL_LINES:]
         return f"its log ({self.log}) ends:\n" + "\n".join(f"    {line[:300]}" for line in lines)
+
+
+def _environment(folder: Path) -> dict[str, str]:
+    """The server's environment: a Ray cluster of its own, if it uses Ray."""
+    token = folder / "token"
+    token.touch(mode=0o600)
+    token.write_text(secrets.token_hex(32))
+    env = {name: value for name, value in os.environ.items() if name != "RAY_ADDRESS"}
+    return env | {
+        MARK: str(folder),
+        "RAY_TMPDIR": str(folder),
+        "RAY_AUTH_MODE": "token",
+        "RAY_AUTH_TOKEN_PATH": str(token),
+        "RAY_USAGE_STATS_ENABLED": "0",
+        "VLLM_NO_USAGE_STATS": "1",
+    }
 
 
 def _answers(url: str) -> bool:
@@ -130,9 +150,3 @@ def _answers(url: str) -> bool:
             return isinstance(json.load(response).get("data"), list)
     except (OSError, ValueError):
         return False
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])

@@ -3,88 +3,112 @@
 from __future__ import annotations
 
 import contextlib
-import os
-from collections.abc import Callable, Sequence
+import threading
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
+from cobalt.config.config import STORED, on_contexts
+from cobalt.config.sections import Train
+from cobalt.errors import InfraError
 from cobalt.files import plain
 from cobalt.run.job import Job
-from cobalt.run.rules import STORED, on_contexts
-from cobalt.run.sections import Train
-from cobalt.run.stage import Outcome, Stage
-from cobalt.run.stages import stage
+from cobalt.run.stage_cache import Outcome, Stage
 from cobalt.training.config import is_own
 
-PTB_SHARE = 0.5  # of the training rows, where the configuration does not say
+if TYPE_CHECKING:
+    from cobalt.training.result import TrainResult
+
+_STARTING = threading.Lock()  # configurations are composed in this process, one at a time
 
 
 def training_stages(job: Job) -> list[Stage]:
     """The recipe's training, and the single-turn control with the same number of completions."""
-    given = job.config.train
-    what = "GRPO on contexts" if on_contexts(given.recipe) else f"recipe {given.recipe}"
-    stages = [_training(job, "train", f"train: {what} (verl)", given.recipe)]
+    recipe = job.config.train.recipe
+    what = "GRPO on contexts" if job.config.on_contexts else f"recipe {recipe}"
+    stages = [_Training(job, "train", recipe).stage(f"train: {what} (verl)")]
     if job.config.controls.single_turn_training:
-        title = "train the single-turn control"
-        stages.append(_training(job, "train_single", title, "single_turn_grpo"))
+        control = _Training(job, "train_single", "single_turn_grpo")
+        stages.append(control.stage("train the single-turn control"))
     return stages
 
 
-def _files(job: Job, recipe: str) -> tuple[Path, Path | None]:
-    if recipe in STORED:
-        return job.path("parquet", "groups.parquet"), None
-    folder = job.path("parquet" if on_contexts(recipe) else "parquet_single")
-    return folder / "train.parquet", folder / "test.parquet"
+class _Training:
+    """One training of a run, in the folder `name`."""
 
+    def __init__(self, job: Job, name: str, recipe: str) -> None:
+        self.job, self.name, self.recipe, self.out = job, name, recipe, job.path(name)
+        given = job.config.train
+        self.control = recipe != given.recipe
+        self.label = "control training" if self.control else "training"
+        self.ptb = job.path("ptb_contexts", "train.parquet") if recipe == "cobalt_ptb" else None
+        share = given.perturbed_share if self.ptb else None
+        self.given = replace(given, recipe=recipe, perturbed_share=share)
+        self._stopped = threading.Event()
 
-def _training(job: Job, name: str, title: str, recipe: str) -> Stage:
-    given, out = job.config.train, job.path(name)
-    train_file, val_file = _files(job, recipe)
-    ptb = job.path("ptb_contexts", "train.parquet") if recipe == "cobalt_ptb" else None
-    files = [path for path in (train_file, val_file, ptb) if path is not None]
-    control = recipe != given.recipe
-    own = [_own(job)] if is_own(recipe) else []
-    basis = [job.path("parquet", "train.parquet")] if control and given.epochs else []
-    label = "control training" if control else "training"
-    settings = replace(given, recipe=recipe, perturbed_share=given.perturbed_share if ptb else None)
-
-    def owned(command: Sequence[str]) -> bool:
-        return any(part.startswith(f"{out.resolve()}{os.sep}") for part in command)
-
-    def run() -> Outcome:
-        from cobalt.training.launch import train
-
-        job.release()
-        steps = given.steps
-        if basis:  # as many completions as the other training has
-            steps = max(1, _rows(basis[0]) * (given.epochs or 1) // given.contexts)
-        done = train(
-            train_file=train_file, val_file=val_file, model=job.model, output=out, profile=given.profile,
-            recipe=str(own[0]) if own else recipe, scale=given.scale, steps=steps, seed=job.seed,
-            evaluator=None if recipe in STORED else job.config.execution.evaluator,
-            reward_profile=given.reward_profile, ptb_file=ptb, prompts=job.prompts_source,
-            overrides=overrides(settings),
-            progress=job.view.progress(name) if job.view else None, label=label,
-            say=lambda line: print(f"  {label}: {line.strip()}", flush=True),
+    def stage(self, title: str) -> Stage:
+        """On a CPU two trainings leave a core idle part of the time, so the control runs beside the other."""
+        job, given = self.job, self.given
+        own = [_own(job)] if is_own(self.recipe) else []
+        settings = {
+            "recipe": self.recipe, "seed": job.seed, "model_sha256": job.model_sha256,
+            "prompts": job.prompts.sha256, **plain(replace(given, overrides=overrides(given))),
+        }  # fmt: skip
+        files = [path for path in (*self._data(), self.ptb, self._steps_from()) if path is not None]
+        return job.stage(
+            self.name, title, run=self.run, inputs=[*files, *own],
+            outputs=[self.out / "model", self.out / "metrics.jsonl"], owns=[self.out], settings=settings,
+            beside="train" if self.control and given.profile == "cpu" else None, stop=self._stopped.set,
         )  # fmt: skip
+
+    def run(self) -> Outcome:
+        """Train, or go on from the last checkpoint."""
+        self.job.release()
+        with contextlib.ExitStack() as starting:
+            starting.enter_context(_STARTING)
+
+            def stop() -> bool:
+                """Asked five times a second once the training has a process of its own."""
+                starting.close()
+                if self._stopped.is_set():
+                    raise InfraError(f"the {self.label} was stopped")
+                return False
+
+            done = self._train(stop)
         return Outcome(
             done.plan["contexts"], done.samples,
             {"steps": done.steps, "samples": done.samples, "masked": done.masked, "evaluator": done.evaluator,
              "plan": done.plan},
         )  # fmt: skip
 
-    # Two trainings on a CPU leave a core idle part of the time, so the control runs beside the other. It
-    # starts first: configurations are composed in this process, one at a time.
-    return stage(
-        job, name, title, run=run, inputs=[*files, *basis, *own],
-        outputs=[out / "model", out / "metrics.jsonl"], owns=[out],
-        beside="train" if control and given.profile == "cpu" else None, owned=owned,
-        under_way=lambda: bool(_children(owned)), stop=lambda: _end(_children(owned)),
-        settings={"recipe": recipe, "seed": job.seed, "model_sha256": job.model_sha256,
-                  "prompts": job.prompts.sha256,
-                  **plain(replace(settings, overrides=overrides(settings)))},
-    )  # fmt: skip
+    def _train(self, stop: Callable[[], bool]) -> TrainResult:
+        from cobalt.training.launch import train
+
+        job, given, steps, basis = self.job, self.given, self.given.steps, self._steps_from()
+        if basis is not None:  # as many completions as the other training has
+            steps = max(1, _rows(basis) * (given.epochs or 1) // given.contexts)
+        train_file, val_file = self._data()
+        return train(
+            train_file=train_file, val_file=val_file, model=job.model, output=self.out, profile=given.profile,
+            recipe=str(_own(job)) if is_own(self.recipe) else self.recipe, scale=given.scale, steps=steps,
+            seed=job.seed,
+            evaluator=None if self.recipe in STORED else job.config.execution.evaluator,
+            reward_profile=given.reward_profile, ptb_file=self.ptb, prompts=job.prompts_source,
+            overrides=overrides(given), label=self.label, stop=stop,
+            progress=job.view.progress(self.name) if job.view else None,
+            say=lambda line: print(f"  {self.label}: {line.strip()}", flush=True),
+        )  # fmt: skip
+
+    def _data(self) -> tuple[Path, Path | None]:
+        if self.recipe in STORED:
+            return self.job.path("parquet", "groups.parquet"), None
+        folder = self.job.path("parquet" if on_contexts(self.recipe) else "parquet_single")
+        return folder / "train.parquet", folder / "test.parquet"
+
+    def _steps_from(self) -> Path | None:
+        """The rows of the other training, by which a control over epochs counts its steps."""
+        return self.job.path("parquet", "train.parquet") if self.control and self.given.epochs else None
 
 
 def _own(job: Job) -> Path:
@@ -110,8 +134,8 @@ def overrides(given: Train) -> list[str]:
     if given.lora_rank:
         lora = {"lora_rank": given.lora_rank, "lora_alpha": given.lora_alpha}
         made += [f"{policy}.model.{name}={value}" for name, value in lora.items()]
-    if given.recipe == "cobalt_ptb":
-        made.append(f"cobalt.ptb.share={given.perturbed_share or PTB_SHARE}")
+    if given.perturbed_share is not None:
+        made.append(f"cobalt.ptb.share={given.perturbed_share}")
     return [*made, *given.overrides]
 
 
@@ -125,37 +149,14 @@ def check_composed(job: Job) -> None:
     from cobalt.training.fit import fit
 
     given = job.config.train
-    scale = given.scale or ("tiny" if given.profile == "cpu" else "published")
     recipe = str(_own(job)) if is_own(given.recipe) else given.recipe
     values = {"actor_rollout_ref.model.path": str(job.model)}
-    if recipe not in STORED:
+    if given.recipe not in STORED:
         values["cobalt.evaluator"] = job.config.execution.evaluator
-    config = compose(recipe, given.profile, scale, values, overrides(given))
-    fit(config, 1)
+    fit(compose(recipe, given.profile, given.scale, values, overrides(given)), 1)
 
 
 def _rows(path: Path) -> int:
     import pyarrow.parquet as parquet
 
     return int(parquet.read_metadata(path).num_rows)
-
-
-def _children(owned: Callable[[Sequence[str]], bool]) -> list[Any]:
-    """Our own children with such a command line."""
-    import psutil
-
-    found = []
-    for child in psutil.Process().children():
-        with contextlib.suppress(psutil.Error):
-            if owned(child.cmdline()):
-                found.append(child)
-    return found
-
-
-def _end(children: list[Any]) -> None:
-    """Ask processes to end; the launcher that started them then cleans up."""
-    import psutil
-
-    for child in children:
-        with contextlib.suppress(psutil.Error):
-            child.terminate()

@@ -26,7 +26,7 @@ for name in main_livecodebench taco_dev perturbed ablation_contexts ablation_sel
 done
 if [ "$PLAN" = 0 ]; then
   made=("$OUT"/report_*)
-  "$python" -m cobalt.run.gather "$OUT"
+  "$python" scripts/reproduce/combine_reports.py --page "$OUT"
 fi
 finish
 if [ ${#lacking[@]} != 0 ]; then

@@ -77,14 +77,14 @@ finish() {
   local smoke=()
   [ "$SMOKE" != 1 ] || smoke=(--smoke)
   if [ "$PLAN" = 0 ]; then
-    [ ${#made[@]} = 0 ] || "$python" -m cobalt.run.reported ${smoke[@]+"${smoke[@]}"} "${made[@]}"
+    [ ${#made[@]} = 0 ] || "$python" scripts/reproduce/combine_reports.py ${smoke[@]+"${smoke[@]}"} "${made[@]}"
   elif [ ${#planned[@]} = 0 ]; then # no run of a configuration: the head says what it costs
     [ "$PLAN" != 1 ] || sed -n 's/^# Expected: *//p' "$script"
   else
     case $PLAN in
-      1) "$python" -m cobalt.run.cost "${planned[@]}" ;;
+      1) "$python" scripts/reproduce/cost.py "${planned[@]}" ;;
       list) printf '%s\n' "${planned[@]}" ;;
-      write) sed -i "s/^# Expected:  .*/# Expected:      $("$python" -m cobalt.run.cost "${planned[@]}")/" "$script" ;;
+      write) sed -i "s/^# Expected:  .*/# Expected:      $("$python" scripts/reproduce/cost.py "${planned[@]}")/" "$script" ;;
     esac
   fi
 }

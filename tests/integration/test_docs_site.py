@@ -16,7 +16,7 @@ sys.path.append(str(Path(__file__).parents[2] / "scripts"))
 from docs_site import generated
 
 from cobalt import __main__ as cli
-from cobalt.run.config import Config
+from cobalt.config.config import Config
 
 ROOT = Path(__file__).parents[2]
 

@@ -25,7 +25,10 @@ from cobalt import __version__
 from cobalt.cli import EXTRAS, missing_extra
 
 ROOT = Path(__file__).parents[2]
-CORE = ("numpy", "numpy.libs", "yaml", "_yaml", "rich", "pygments", "markdown_it", "mdurl")
+CORE = (
+    "numpy", "numpy.libs", "yaml", "_yaml", "rich", "pygments", "markdown_it", "mdurl", "pydantic",
+    "pydantic_core", "annotated_types", "typing_inspection", "typing_extensions.py",
+)  # fmt: skip
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 
 
@@ -182,7 +185,14 @@ def test_only_a_missing_library_of_an_extra_is_excused():
 
 
 def test_every_library_that_is_imported_has_an_extra_and_a_requirement():
-    known = {"numpy", "yaml", "rich", "tiktoken", *(name for names in EXTRAS.values() for name in names)}
+    known = {
+        "numpy",
+        "yaml",
+        "pydantic",
+        "rich",
+        "tiktoken",
+        *(name for names in EXTRAS.values() for name in names),
+    }
     known |= {"markdown_it"}  # comes with rich
     for path in (ROOT / "cobalt").rglob("*.py"):
         for node in ast.walk(ast.parse(path.read_text())):
@@ -198,7 +208,7 @@ def test_every_library_that_is_imported_has_an_extra_and_a_requirement():
         for each in group
     }
     distributions = {"hydra": "hydra-core", "transfer_queue": "transferqueue", "huggingface_hub": "datasets",
-                     "pydantic": "fastapi", "starlette": "fastapi", "tokenizers": "transformers",
+                     "starlette": "fastapi", "tokenizers": "transformers",
                      "markupsafe": "jinja2", "packaging": "transformers"}  # fmt: skip
     for libraries in EXTRAS.values():
         assert {distributions.get(name, name) for name in libraries} <= given

@@ -12,12 +12,15 @@ from pathlib import Path
 import pytest
 from chat_server import chat_server
 
+from cobalt.config.load import load
 from cobalt.errors import InputError
-from cobalt.run.config import load
-from cobalt.run.reported import GAINS, OFFLINE, UNKNOWN, beside, reported
 
 ROOT = Path(__file__).parents[2]
 FOLDER = ROOT / "scripts" / "reproduce"
+sys.path.append(str(FOLDER))
+from combine_reports import GAINS, OFFLINE, UNKNOWN, beside, page, reported  # noqa: E402
+from cost import estimates, line  # noqa: E402
+
 SCRIPTS = sorted(path.stem for path in FOLDER.glob("*.sh") if ".inc" not in path.name)
 RESULTS = {
     "main_livecodebench", "taco_dev", "perturbed", "released", "proprietary", "offline_rl",
@@ -74,8 +77,6 @@ def test_every_script_names_configuration_cost_and_published_figure(name):
 
 @pytest.mark.parametrize("name", sorted(set(SCRIPTS) - NO_RUNS))
 def test_the_expected_cost_is_what_cobalt_plan_says(name, monkeypatch):
-    from cobalt.run.cost import line
-
     monkeypatch.chdir(ROOT)
     assert header(name)["Expected"] == line(runs(name)), (
         f"`PLAN=write scripts/reproduce/{name}.sh` puts it into the header"
@@ -120,10 +121,8 @@ def test_help_and_wrong_arguments():
 
 
 def test_one_page_has_every_table(tmp_path):
-    from cobalt.run.gather import gather
-
     with pytest.raises(InputError, match="there are no reports"):
-        gather(tmp_path)
+        page(tmp_path)
     for report, table in (("taco_dev_a", "steps"), ("taco_dev_a", "pass_at_1"), ("ablation_turns_b", "cost")):
         folder = tmp_path / f"report_{report}" / "tables"
         folder.mkdir(parents=True, exist_ok=True)
@@ -131,18 +130,18 @@ def test_one_page_has_every_table(tmp_path):
         (folder / f"{table}.md").write_text(
             f"**{table} of {report}**\n\n| a | b |\n|---|---|\n| <b>1</b> | 2 |\n"
         )
-    page = gather(tmp_path).read_text()
-    assert page.index("cost of ablation_turns_b") < page.index("pass_at_1 of taco_dev_a")
-    assert page.index("pass_at_1 of taco_dev_a") < page.index("steps of taco_dev_a")
-    assert page.count("<table>") == 3 and "<td><b>" not in page
-    assert 'href="report_taco_dev_a/index.html"' in page and "smoke run" not in page
-    assert page.count("<li>cobalt: +5.0 [+1.0, +9.0] points over the reference; published: not given") == 2
+    text = page(tmp_path).read_text()
+    assert text.index("cost of ablation_turns_b") < text.index("pass_at_1 of taco_dev_a")
+    assert text.index("pass_at_1 of taco_dev_a") < text.index("steps of taco_dev_a")
+    assert text.count("<table>") == 3 and "<td><b>" not in text
+    assert 'href="report_taco_dev_a/index.html"' in text and "smoke run" not in text
+    assert text.count("<li>cobalt: +5.0 [+1.0, +9.0] points over the reference; published: not given") == 2
     run = tmp_path / "qwen3-8b" / "cobalt"
     run.mkdir(parents=True)
     for smoke in (False, True):
         (run / "results.json").write_text(json.dumps({"smoke": smoke}))
-        page = gather(tmp_path).read_text()
-        assert ("smoke run" in page) is smoke and ("published" in page) is not smoke
+        text = page(tmp_path).read_text()
+        assert ("smoke run" in text) is smoke and ("published" in text) is not smoke
 
 
 def evaluated(name, bent=None):
@@ -202,11 +201,14 @@ def test_all_goes_on_without_what_is_lacking_and_says_so(tmp_path):
     for path, text in {
         **{folder / f"{name}.sh": "exit 0\n" for name in RESULTS},
         **{folder / f"{name}.sh": "exit 2\n" for name in ("released", "proprietary")},
-        **{folder / name: (FOLDER / name).read_text() for name in ("all.sh", "common.inc.sh")},
+        **{
+            folder / name: (FOLDER / name).read_text()
+            for name in ("all.sh", "common.inc.sh", "combine_reports.py")
+        },
         python: f'exec {sys.executable} "$@"\n',
     }.items():
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text if text.startswith("#") else f"#!/bin/sh\n{text}")
+        path.write_text(text if text.startswith(("#", '"""')) else f"#!/bin/sh\n{text}")
         path.chmod(0o755)
     report = tmp_path / "outputs" / "reproduce" / "report_taco_dev_a"
     (report / "tables").mkdir(parents=True)
@@ -233,8 +235,6 @@ def test_without_a_key_models_of_providers_are_not_asked_and_nothing_is_written(
 
 
 def test_what_runs_share_is_planned_once():
-    from cobalt.run.cost import estimates, line
-
     one = "configs/tiny.yaml"
     found = list(estimates([one, one + " ", f"{one} train.steps=10"]))
     assert len(found) == 2  # the same run is made once

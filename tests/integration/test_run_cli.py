@@ -9,9 +9,9 @@ import pytest
 sys.path.append(str(Path(__file__).parents[1] / "unit"))
 from data_rows import lcb, taco, write
 
+from cobalt.config.load import load
 from cobalt.errors import InputError, SettingsChanged
 from cobalt.run.cli import main
-from cobalt.run.config import load
 from cobalt.tasks import tiny
 from cobalt.tasks.submissions import write_tree
 
@@ -137,7 +137,7 @@ def test_tasks_from_taco_and_livecodebench_files(tmp_path, capsys):
 
 
 def test_the_adapters_of_the_small_configuration_reach_verl():
-    from cobalt.run.config import load
+    from cobalt.config.load import load
     from cobalt.run.trainings import overrides
     from cobalt.training.config import compose
 

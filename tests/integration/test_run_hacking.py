@@ -13,13 +13,13 @@ import pytest
 sys.path.append(str(Path(__file__).parents[1]))
 from report_data import trajectories
 
+from cobalt.config.load import load
+from cobalt.config.sections import HackAnalysis, Judge
 from cobalt.prompts import TINY
-from cobalt.run.config import load
-from cobalt.run.hacking import errors, hacking_stages, perturbed_rows, verdicts
 from cobalt.run.job import Job
-from cobalt.run.meter import Meter
+from cobalt.run.memory import MemoryPeak
+from cobalt.run.reward_hacking import errors, hacking_stages, perturbed_rows, verdicts
 from cobalt.run.runner import Runner
-from cobalt.run.sections import HackAnalysis, Judge
 from cobalt.run.view import View
 
 ROOT = Path(__file__).parents[2]
@@ -80,7 +80,7 @@ def analyse(tmp_path, prompts):
         config = replace(config, hack_analysis=HackAnalysis(judge=judge), model=model)
         file, reference = prompts.with_name("run.yaml"), ROOT / "models/tiny-reference"
         with (
-            Meter() as meter,
+            MemoryPeak() as memory,
             Job(config, reference, tmp_path, seed=0, task_seed=0, file=file) as job,
         ):
             if not perturbed_rows(job, "cobalt").exists():
@@ -89,7 +89,7 @@ def analyse(tmp_path, prompts):
                     trajectories(perturbed_rows(job, name), tasks=6, samples=3, turns=3)
                 rows = perturbed_rows(job, "cobalt").read_text()
                 job.path("perturb", "tasks.jsonl").write_text(rows)
-            runner = Runner(job.out, [], meter, dict)
+            runner = Runner(job.out, [], memory, dict)
             runner.stages = [hacking_stages(job)[1]]
             notes: list[str] = []
             job.view = View([])

@@ -17,7 +17,7 @@ LAYERS = [
     ["output", "rejects", "manifest", "pipeline", "cluster", "sandbox"],
     ["evaluator", "engines", "tasks", "rewards", "contexts"],
     ["rollouts", "training", "analysis", "report"],
-    ["planning", "run", "commands", "data", "__main__"],
+    ["config", "plan", "run", "commands", "data", "__main__"],
 ]
 ORDER = {unit: rank for rank, unit in enumerate(unit for layer in LAYERS for unit in layer)}
 

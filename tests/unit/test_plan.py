@@ -1,14 +1,11 @@
-"""Sizes of the evaluator: simulated time, the arithmetic, and the command."""
+"""Sizes of the evaluator: simulated time."""
 
 from __future__ import annotations
 
-import json
 from dataclasses import replace
 
 import pytest
 
-from cobalt.commands.plan import main
-from cobalt.errors import InputError
 from cobalt.training.reward_overlap import Load, cores_needed, expose
 
 # every completion takes 100 s, every test 1 s (and none is at the limit)
@@ -44,20 +41,3 @@ def test_spread_arrivals_hide_the_work_and_cut_responses_come_last():
     burst = expose(replace(load, cut_with_code=1.0), 8)
     assert burst.exposed_s > many.exposed_s and burst.cpu_s > many.cpu_s
     assert expose(load, 8) == expose(load, 8) and expose(load, 8, seed=1) != expose(load, 8)
-
-
-def test_the_command_prints_the_arithmetic(capsys):
-    assert main(["--contexts", "16", "--samples", "8", "--cores", "4"]) == 0
-    text = capsys.readouterr().out
-    assert "16 contexts x 8 = 128 per step, 20 tests each = 2,560 tests" in text
-    assert "4 evaluator cores" in text and "core-seconds" in text
-    assert main(["--contexts", "16", "--samples", "8", "--exposed", "0.05", "--json"]) == 0
-    found = json.loads(capsys.readouterr().out)
-    assert found["share"] <= 0.05 and found["cores"] >= 1
-    for wrong, message in (
-        (["--test_ms", "0"], "--test_ms must be positive"),
-        (["--slow_share", "2"], "--slow_share"),
-        (["--contexts", "2", "--length_sigma", "0", "--tokens_per_s", "5000"], "exposed even with a core"),
-    ):
-        with pytest.raises(InputError, match=message):
-            main(wrong)

@@ -7,13 +7,11 @@ from pathlib import Path
 import pytest
 
 from cobalt.errors import InputError
-from cobalt.run.choose import check_earlier, choose
-from cobalt.run.meter import Meter
-from cobalt.run.preview import stage_lines
-from cobalt.run.runner import Outcome, Runner, lines
-from cobalt.run.shared import Shared
-from cobalt.run.stage import Records, Stage
-from cobalt.run.view import View
+from cobalt.run.memory import MemoryPeak
+from cobalt.run.runner import Runner
+from cobalt.run.select_stages import check_earlier, select_stages, stage_lines
+from cobalt.run.stage_cache import Outcome, Records, Shared, Stage
+from cobalt.run.view import View, lines
 
 
 class Line:
@@ -42,8 +40,8 @@ class Line:
 
     def run(self, only: tuple[str, ...] | None = None, shared: Shared | None = None) -> list[str]:
         self.ran.clear()
-        with Meter() as meter:
-            Runner(self.out, self.stages, meter, dict, shared).run(View(lines(self.stages, only)), only)
+        with MemoryPeak() as memory:
+            Runner(self.out, self.stages, memory, dict, shared).run(View(lines(self.stages, only)), only)
         return list(self.ran)
 
 
@@ -63,7 +61,7 @@ def line(tmp_path):
     ],
 )
 def test_what_is_asked_for(line, begin, end, only, names):
-    assert choose(line.stages, begin, end, only) == names
+    assert select_stages(line.stages, begin, end, only) == names
 
 
 @pytest.mark.parametrize(
@@ -77,12 +75,12 @@ def test_what_is_asked_for(line, begin, end, only, names):
 )
 def test_what_cannot_be_asked_for_is_said(line, begin, end, only, said):
     with pytest.raises(InputError, match=said):
-        choose(line.stages, begin, end, only)
+        select_stages(line.stages, begin, end, only)
 
 
 def test_hyphens_are_accepted(tmp_path):
     stage = Stage("hack_analysis", "", lambda: Outcome(0, 0), {}, [], [])
-    assert choose([stage], None, None, "hack-analysis") == ("hack_analysis",)
+    assert select_stages([stage], None, None, "hack-analysis") == ("hack_analysis",)
 
 
 def test_a_part_needs_what_it_builds_on_and_nothing_else(line):

@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
+from cobalt.config.load import load, parse
+from cobalt.config.sections import Contexts
 from cobalt.errors import InputError
 from cobalt.manifest import flatten
-from cobalt.run import config as configs
-from cobalt.run import schema
 
 ROOT = Path(__file__).parents[2]
 
@@ -21,12 +21,12 @@ def written(tmp_path: Path, text: str) -> Path:
 
 def refusal(tmp_path: Path, text: str) -> str:
     with pytest.raises(InputError) as error:
-        schema.load(written(tmp_path, text), configs.Config)
+        parse(written(tmp_path, text))
     return str(error.value)
 
 
 def test_the_demo_is_valid_and_states_every_default():
-    config = schema.load(ROOT / "configs" / "tiny.yaml", configs.Config)
+    config = parse(ROOT / "configs" / "tiny.yaml")
     assert config.name == "tiny"
     assert (config.train.steps, config.train.contexts, config.train.completions) == (60, 16, 8)
     assert config.evaluate.turns == 3 and config.tasks.heldout >= 300
@@ -34,13 +34,13 @@ def test_the_demo_is_valid_and_states_every_default():
 
 
 def test_what_is_left_out_has_its_default(tmp_path):
-    config = schema.load(written(tmp_path, "name: x\ntasks: {train: 10}\n"), configs.Config)
+    config = parse(written(tmp_path, "name: x\ntasks: {train: 10}\n"))
     assert config.tasks.train == 10 and config.tasks.heldout == 300
-    assert asdict(config) == asdict(configs.Config(name="x", tasks=configs.Tasks(train=10)))
+    assert (config.evaluate.turns, config.perturb.limit, config.execution.workers) == (3, 40, None)
 
 
 def test_numbers_as_people_write_them(tmp_path):
-    config = schema.load(written(tmp_path, "name: x\ntrain: {learning_rate: 4e-4}\n"), configs.Config)
+    config = parse(written(tmp_path, "name: x\ntrain: {learning_rate: 4e-4}\n"))
     assert config.train.learning_rate == 4e-4
 
 
@@ -73,16 +73,16 @@ def test_refusals_name_the_place_and_what_would_do(tmp_path, text, said):
 
 
 def test_an_optional_number_may_be_null(tmp_path):
-    config = schema.load(written(tmp_path, "name: x\nexecution: {workers: null}\n"), configs.Config)
+    config = parse(written(tmp_path, "name: x\nexecution: {workers: null}\n"))
     assert config.execution.workers is None
 
 
 def test_a_missing_file_or_model_is_said(tmp_path):
     with pytest.raises(InputError, match=r"cannot read .*nowhere\.yaml"):
-        configs.load(tmp_path / "nowhere.yaml")
+        load(tmp_path / "nowhere.yaml")
     path = written(tmp_path, "name: x\nmodel: {path: no_model}\n")
     with pytest.raises(InputError, match=r"holds no model .*train_tiny_reference\.sh"):
-        configs.load(path)
+        load(path)
 
 
 CONFIGS = sorted((ROOT / "configs").glob("*.yaml"))
@@ -96,10 +96,10 @@ def test_there_are_the_configurations_of_the_paper_and_smaller_ones():
 @pytest.mark.parametrize("path", CONFIGS, ids=lambda path: path.stem)
 @pytest.mark.parametrize("smoke", [False, True])
 def test_every_configuration_of_the_repository_is_valid(path, smoke):
-    config = configs.load(path, smoke=smoke)
+    config = load(path, smoke=smoke)
     assert config.name == path.stem
     if smoke:
-        whole = configs.load(path)
+        whole = load(path)
         family = "files" if whole.tasks.family == "files" else "tiny"
         assert (config.tasks.family, config.model.engine, config.train.profile) == (
             family,
@@ -115,7 +115,7 @@ def test_every_configuration_of_the_repository_is_valid(path, smoke):
 
 def test_the_papers_settings():
     for name in ("qwen3-8b", "r1-distill-llama-8b"):
-        config = configs.load(ROOT / "configs" / f"{name}.yaml")
+        config = load(ROOT / "configs" / f"{name}.yaml")
         train, sampling = config.train, config.sampling
         assert (train.contexts, train.completions, train.contexts // train.mini_batches) == (128, 16, 64)
         assert (train.learning_rate, train.max_prompt_tokens, train.max_response_tokens) == (
@@ -126,12 +126,12 @@ def test_the_papers_settings():
         assert (sampling.temperature, sampling.top_p, sampling.max_tokens) == (0.6, 0.95, 6144)
         assert (config.collect.samples, config.collect.turns) == (16, 3)
         assert (config.evaluate.samples, config.evaluate.turns) == (16, 9)
-        assert config.contexts == configs.Contexts(max_prompt_tokens=10000)
+        assert config.contexts == Contexts(max_prompt_tokens=10000)
 
 
 @pytest.mark.parametrize("name", ["qwen3-8b", "r1-distill-llama-8b"])
 def test_the_released_configurations_differ_in_their_data_only(name):
-    whole, released = (configs.load(ROOT / "configs" / f"{each}.yaml") for each in (name, f"{name}-released"))
+    whole, released = (load(ROOT / "configs" / f"{each}.yaml") for each in (name, f"{name}-released"))
     old, new = flatten(asdict(whole)), flatten(asdict(released))
     differing = {key for key in old.keys() | new.keys() if old.get(key) != new.get(key)}
     tasks = {"family", "source", "train_file", "dev_file", "dev"}
@@ -156,7 +156,7 @@ def test_the_released_configurations_differ_in_their_data_only(name):
     ],
 )  # fmt: skip
 def test_settings_change_the_file(settings, found):
-    assert found(configs.load(ROOT / "configs" / "tiny.yaml", settings))
+    assert found(load(ROOT / "configs" / "tiny.yaml", settings))
 
 
 @pytest.mark.parametrize(
@@ -173,7 +173,7 @@ def test_settings_change_the_file(settings, found):
 )
 def test_settings_are_checked_as_the_file_is(setting, said):
     with pytest.raises(InputError) as error:
-        configs.load(ROOT / "configs" / "tiny.yaml", [setting])
+        load(ROOT / "configs" / "tiny.yaml", [setting])
     assert said in str(error.value)
 
 
@@ -239,18 +239,18 @@ def test_files_that_are_named_must_be_there(tmp_path):
     with pytest.raises(
         InputError, match=r"'evaluate\.sets\.0\.source' is .*gone\.jsonl, which does not exist"
     ):
-        configs.load(path)
+        load(path)
     (tmp_path / "gone.jsonl").write_text("")
-    assert configs.load(path).evaluate.sets[0].source == "gone.jsonl"
+    assert load(path).evaluate.sets[0].source == "gone.jsonl"
     path = written(tmp_path, "name: x\nmodel: {path: owner/name}\n")
     with pytest.raises(InputError, match=r"a name on the hub; 'train\.profile' cpu needs a folder"):
-        configs.load(path)
+        load(path)
 
 
 def test_a_recipe_may_be_a_file(tmp_path):
     model = f"model: {{path: {ROOT / 'models' / 'tiny-reference'}}}\n"
     path = written(tmp_path, f"name: x\n{model}train: {{recipe: mine.yaml}}\n")
     with pytest.raises(InputError, match=r"'train\.recipe' is .*mine\.yaml, which does not exist"):
-        configs.load(path)
+        load(path)
     (tmp_path / "mine.yaml").write_text("cobalt: {}\n")
-    assert configs.load(path).train.recipe == "mine.yaml"
+    assert load(path).train.recipe == "mine.yaml"

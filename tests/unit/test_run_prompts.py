@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from cobalt.config.load import parse
 from cobalt.errors import InputError
 from cobalt.prompts import DEFAULT, TINY
-from cobalt.run.config import Config
 from cobalt.run.job import Job
 from cobalt.run.trainings import training_stages
 from cobalt.training import launch
@@ -39,11 +39,10 @@ def trained(tmp_path, monkeypatch):
 def stages(folder, recipe, prompts, **more):
     (folder / "own.yaml").write_text(OWN)
     (folder / "mine.json").write_text(json.dumps(asdict(MINE)))
-    base = Config(name="x")
-    config = replace(
-        base, model=replace(base.model, prompts=prompts), train=replace(base.train, recipe=recipe, **more)
-    )
-    with Job(config, MODEL, folder / "out", seed=0, task_seed=0, file=folder / "run.yaml") as job:
+    file = folder / "run.yaml"
+    train = json.dumps({"recipe": recipe, **more})
+    file.write_text(f"name: x\nmodel: {{prompts: {prompts}}}\ntrain: {train}\n")
+    with Job(parse(file), MODEL, folder / "out", seed=0, task_seed=0, file=file) as job:
         return training_stages(job)
 
 

@@ -9,9 +9,10 @@ import pytest
 
 from cobalt.errors import InputError, SettingsChanged
 from cobalt.run.folder import LOCK_FILE, Folder
-from cobalt.run.meter import Meter
-from cobalt.run.runner import Outcome, Runner, Stage, lines
-from cobalt.run.view import View
+from cobalt.run.memory import MemoryPeak
+from cobalt.run.runner import Runner
+from cobalt.run.stage_cache import Outcome, Stage
+from cobalt.run.view import View, lines
 
 
 class Plant:
@@ -43,8 +44,8 @@ class Plant:
 
     def run(self, counters=dict) -> list[str]:
         self.ran.clear()
-        with Meter() as meter:
-            runner = Runner(self.out, self.stages, meter, counters)
+        with MemoryPeak() as memory:
+            runner = Runner(self.out, self.stages, memory, counters)
             view = View(lines(self.stages))
             try:
                 runner.run(view)
@@ -106,7 +107,7 @@ def test_records_say_what_was_read_written_and_used(plant):
     record = json.loads((plant.out / "stages" / "double.json").read_text())
     assert (record["rows_in"], record["rows_out"], record["facts"]) == (1, 2, {"note": "fine"})
     assert set(record["inputs"]) == {"source"} and set(record["outputs"]) == {"middle"}
-    assert record["wall_s"] >= 0.2 and record["cpu_s"] >= 0.19 and record["counters"] == {"tests": 7}
+    assert record["wall_s"] >= 0.2 and record["counters"] == {"tests": 7}
 
 
 @pytest.mark.parametrize("error", [KeyboardInterrupt(), RuntimeError("boom")])
@@ -143,12 +144,12 @@ def test_a_stage_beside_another_runs_at_the_same_time(tmp_path):
 
         return run
 
-    stages = beside(tmp_path, work("a"), work("b"))
-    with Meter() as meter:
-        Runner(tmp_path, stages, meter, dict).run(View(lines(stages)))
-        records = Runner(tmp_path, stages, meter, dict).records()
-        assert [record["name"] for record in records] == ["a", "b"]
-        assert sum(record["wall_s"] for record in records) <= meter.usage().wall_s + 0.1
+    stages, started = beside(tmp_path, work("a"), work("b")), time.monotonic()
+    with MemoryPeak() as memory:
+        Runner(tmp_path, stages, memory, dict).run(View(lines(stages)))
+        records = Runner(tmp_path, stages, memory, dict).records()
+    assert [record["name"] for record in records] == ["a", "b"]
+    assert sum(record["wall_s"] for record in records) <= time.monotonic() - started + 0.1
 
 
 @pytest.mark.parametrize("culprit", ["a", "b"])
@@ -168,32 +169,28 @@ def test_a_fault_in_either_stops_both(tmp_path, culprit):
         raise RuntimeError("was stopped")
 
     stages = beside(tmp_path, first, second, stop=stopped.set)
-    with Meter() as meter:
-        runner = Runner(tmp_path, stages, meter, dict)
+    with MemoryPeak() as memory:
+        runner = Runner(tmp_path, stages, memory, dict)
         with pytest.raises(RuntimeError, match=f"{culprit} is broken"):
             runner.run(View(lines(stages)))
         assert [record["name"] for record in runner.records()] == ([] if culprit == "a" else ["a"])
 
 
 def test_an_interrupt_before_the_other_has_begun_stops_it_when_it_does(tmp_path):
-    begun, stops = threading.Event(), []
+    stopped, looked = threading.Event(), []
 
     def first():
         raise KeyboardInterrupt
 
     def second():
         time.sleep(0.3)  # composing, before there is a process that could be stopped
-        begun.set()
-        while not stops or stops[-1] is False:
-            time.sleep(0.01)
+        looked.append(stopped.wait(10))
         raise RuntimeError("was stopped")
 
-    stages = beside(
-        tmp_path, first, second, stop=lambda: stops.append(begun.is_set()), under_way=lambda: True
-    )
-    with Meter() as meter, pytest.raises(KeyboardInterrupt):
-        Runner(tmp_path, stages, meter, dict).run(View(lines(stages)))
-    assert stops[0] is False and stops[-1] is True
+    stages = beside(tmp_path, first, second, stop=stopped.set)
+    with MemoryPeak() as memory, pytest.raises(KeyboardInterrupt):
+        Runner(tmp_path, stages, memory, dict).run(View(lines(stages)))
+    assert looked == [True]
 
 
 def identity(**changes):

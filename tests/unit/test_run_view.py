@@ -59,12 +59,14 @@ def test_the_time_left_follows_this_machine(monkeypatch):
 
 
 def test_a_stage_beside_another_has_its_own_progress():
-    view, _ = plain()
+    view, stream = plain()
     view.begin("b")
     view.begin("a")
     view.progress("b").advance("training", 5, 10)
     view.advance("training", 1, 10)
     assert (view.lines["a"].done, view.lines["b"].done) == (1, 5)
+    said = stream.getvalue()
+    assert "b: training 5/10" in said and "a: training 1/10" in said  # of which stage a line is
 
 
 def test_the_live_list_draws_every_state():
@@ -72,6 +74,6 @@ def test_the_live_list_draws_every_state():
     view.end("a", wall_s=3, rows=1234, kept=True)
     view.begin("b")
     view.advance("rows", 1, 4)
-    view.console.print(view)
+    view.console.print(view.bars)
     shown = view.console.file.getvalue()
     assert "1,234 rows (kept)" in shown and "rows 1/4" in shown and "left" in shown

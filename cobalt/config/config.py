@@ -1,0 +1,215 @@
+"""What a configuration file may say as a whole: its sections, and the rules across them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import field
+from typing import Annotated
+
+from pydantic import Field
+from pydantic.dataclasses import dataclass
+
+from cobalt.config.sections import (
+    KNOWN_KEYS,
+    SPLITS,
+    Collect,
+    Contexts,
+    Controls,
+    Count,
+    Evaluate,
+    Execution,
+    HackAnalysis,
+    Model,
+    Perturb,
+    Sampling,
+    Tasks,
+    Text,
+    Train,
+)
+from cobalt.training.config import is_own
+
+STORED = ("offline_rl", "rejection_sft")  # recipes that train on stored groups
+ON_CONTEXTS = ("cobalt", "cobalt_ptb")
+GROUP_SIZE = 4  # completions of a stored group
+_NAME = re.compile(r"[A-Za-z0-9][\w.\-]*")
+_RESERVED = ("reference", "perturbed")
+
+
+@dataclass(frozen=True, config=KNOWN_KEYS, kw_only=True)
+class Config:
+    """One run. `perturb` null leaves out the stages perturb and hack_analysis."""
+
+    name: Text
+    schema: Annotated[Count, Field(le=1)] = 1
+    tasks: Tasks = field(default_factory=Tasks)
+    model: Model = field(default_factory=Model)
+    sampling: Sampling
+    collect: Collect = field(default_factory=Collect)
+    contexts: Contexts = field(default_factory=Contexts)
+    train: Train
+    evaluate: Evaluate = field(default_factory=Evaluate)
+    perturb: Perturb | None = field(default_factory=Perturb)
+    hack_analysis: HackAnalysis = field(default_factory=HackAnalysis)
+    controls: Controls = field(default_factory=Controls)
+    execution: Execution = field(default_factory=Execution)
+
+    def __post_init__(self) -> None:
+        for part in (_tasks, _model, _training, _sets):
+            wrong = next(part(self), None)
+            if wrong is not None:
+                raise ValueError(wrong)
+
+    @property
+    def on_contexts(self) -> bool:
+        """Whether the recipe trains on contexts."""
+        return on_contexts(self.train.recipe)
+
+    @property
+    def validates_on_trajectories(self) -> bool:
+        """Whether validation uses contexts cut from trajectories of development tasks."""
+        usual = "openings" if self.train.profile == "cpu" else "trajectories"
+        return self.on_contexts and (self.contexts.validation or usual) == "trajectories"
+
+    @property
+    def given_trajectories(self) -> dict[str, str | None]:
+        """Ready trajectories that the run uses, by split; None where it collects, or needs none."""
+        train = self.collect.trajectories if self.on_contexts else None
+        dev = self.collect.dev_trajectories if self.validates_on_trajectories else None
+        return {"train": train, "dev": dev}
+
+    @property
+    def collected(self) -> list[str]:
+        """Splits whose tasks the reference answers before training."""
+        given, stored = self.given_trajectories, self.train.recipe in STORED and not self.tasks.has_stored
+        splits = ["train"] if stored or (self.on_contexts and given["train"] is None) else []
+        return splits + (["dev"] if self.validates_on_trajectories and given["dev"] is None else [])
+
+    @property
+    def skipped(self) -> tuple[tuple[str, str], ...]:
+        """(stage, why) of what a run leaves out because its data are given."""
+        names = {
+            "train": ("training", "collect.trajectories"),
+            "dev": ("development", "collect.dev_trajectories"),
+        }
+        return tuple(
+            (f"{stage} ({names[split][0]} tasks)", f"{names[split][1]} is given")
+            for split, given in self.given_trajectories.items()
+            if given is not None
+            for stage in ("collect", "repair", "judge")
+        )
+
+
+def on_contexts(recipe: str) -> bool:
+    """Whether a recipe trains on contexts; recipes of one's own, given as files, do."""
+    return recipe in ON_CONTEXTS or is_own(recipe)
+
+
+def _tasks(config: Config) -> Iterator[str]:
+    tasks, family = config.tasks, config.tasks.family
+    if family == "taco" and tasks.source is None:
+        yield "'tasks.source' is missing: family taco reads a file or hub name (likaixin/TACO-verified)"
+    if family == "stored" and tasks.source is None:
+        yield "'tasks.source' is missing: family stored reads a folder of CodeNet's layout, or stored groups"
+    if tasks.submissions is not None and family != "tiny":
+        yield f"'tasks.submissions' are made up for family tiny, not for {family}"
+    if tasks.has_stored and config.train.recipe not in STORED:
+        recipes = " or ".join(STORED)
+        yield f"stored programs ('tasks.family', 'tasks.submissions') need 'train.recipe' {recipes}"
+    if family == "stored" and config.controls.single_turn_training:
+        yield "'controls.single_turn_training' needs tasks to train on, which family stored has not"
+    if family == "taco" and tasks.heldout is not None:
+        yield "'tasks.heldout': family taco has no held-out split; name its data in 'evaluate.sets'"
+    if family not in ("taco", "stored") and tasks.source is not None:
+        yield f"'tasks.source' belongs to family taco or stored, not to {family}"
+    for split in SPLITS:
+        file = getattr(tasks, f"{split}_file")
+        if family == "files" and file is None and split != "heldout":
+            yield f"'tasks.{split}_file' is missing, which family files needs"
+        if family != "files" and file is not None and (family != "stored" or split == "train"):
+            yield f"'tasks.{split}_file' belongs to family files, not to {family}"
+    if family == "files" and tasks.heldout is not None and tasks.heldout_file is None:
+        yield "'tasks.heldout' without 'tasks.heldout_file'"
+
+
+def _model(config: Config) -> Iterator[str]:
+    model, serving = config.model, config.execution.serving
+    remote = model.engine in ("openai", "litellm")
+    runs = "'model.trained_engine' is missing: {} the trained models; choose transformers or vllm"
+    if model.engine == "openai" and not model.base_url:
+        yield "'model.base_url' is missing, which engine openai needs"
+    if model.engine == "transformers" and model.base_url:
+        yield "'model.base_url' does not go with engine transformers, which runs in this process"
+    if remote and model.trained_engine is None:
+        yield runs.format(f"engine {model.engine} cannot run")
+    if not remote and model.served_name is not None and model.base_url is None:
+        yield "'model.served_name' is the model's name at 'model.base_url', which is missing"
+    if model.engine == "vllm" and model.base_url and model.trained_engine is None:
+        yield runs.format("the server at 'model.base_url' does not serve")
+    if "vllm" not in (model.trained_engine or model.engine, model.engine if not model.base_url else None):
+        return
+    if serving.command is None:
+        if config.train.profile == "cpu":
+            yield (
+                "engine vllm reserves GPUs, but 'train.profile' is cpu: choose engine transformers, or give "
+                "'execution.serving.command'"
+            )
+        return
+    words = " ".join(serving.command)
+    try:
+        words.format(model="m", port=1, replicas=1, tensor_parallel=1, max_context=1)
+    except (KeyError, IndexError, ValueError) as error:
+        yield f"'execution.serving.command': cannot fill in {error}"
+    if "{port}" not in words:
+        yield "'execution.serving.command' must name {port}, where it is asked"
+
+
+def _training(config: Config) -> Iterator[str]:
+    train, recipe = config.train, config.train.recipe
+    if train.contexts % train.mini_batches:
+        yield (
+            f"'train.contexts' ({train.contexts}) must be a multiple of "
+            f"'train.mini_batches' ({train.mini_batches})"
+        )
+    if train.steps is not None and train.epochs is not None:
+        yield "give either 'train.steps' or 'train.epochs' (the other null)"
+    if train.perturbed_share is not None and recipe != "cobalt_ptb":
+        yield f"'train.perturbed_share' belongs to recipe cobalt_ptb, not to {recipe}"
+    if recipe in STORED and not config.tasks.has_stored and config.collect.samples < GROUP_SIZE:
+        yield (
+            f"recipe {recipe} needs 'collect.samples' of at least {GROUP_SIZE}, the size of a stored group, "
+            f"got {config.collect.samples}"
+        )
+    if train.reward_profile == "":
+        yield "'train.reward_profile' must not be empty"
+    if train.profile == "cpu" and train.gpus is not None:
+        yield "'train.gpus' does not go with 'train.profile' cpu"
+    if train.profile == "cpu" and train.lora_rank and recipe not in STORED:
+        yield "'train.lora_rank' needs 'train.profile' gpu: the CPU engine trains all weights"
+    if config.controls.single_turn_training and recipe == "single_turn_grpo":
+        yield (
+            "'controls.single_turn_training' is what recipe single_turn_grpo does anyway: "
+            "switch the control off"
+        )
+    if not config.contexts.partial and config.contexts.selection != "max_variance":
+        yield "'contexts.selection' has no effect when 'contexts.partial' is false"
+
+
+def _sets(config: Config) -> Iterator[str]:
+    sets, splits = config.evaluate.sets, config.tasks.splits
+    none = f"there is no split {{}} (tasks: {', '.join(splits) or 'none'})"
+    if not sets:
+        yield "'evaluate.sets' must name at least one set of tasks"
+    for number, each in enumerate(sets):
+        at = f"'evaluate.sets.{number}"
+        if not _NAME.fullmatch(each.name) or each.name in _RESERVED:
+            yield f"{at}.name' must be letters, digits, '.', '-', '_' and no reserved word; got '{each.name}'"
+        if each.name in [other.name for other in sets[:number]]:
+            yield f"{at}.name': two sets are named '{each.name}'"
+        if each.source in ("dev", "heldout") and each.source not in splits:
+            yield f"{at}.source': {none.format(each.source)}"
+        if each.kind == "livecodebench" and each.source in ("dev", "heldout"):
+            yield f"{at}.kind' livecodebench needs a release file or hub name as source"
+    perturb = config.perturb
+    if perturb is not None and perturb.source in ("dev", "heldout") and perturb.source not in splits:
+        yield f"'perturb.source': {none.format(perturb.source)}"

@@ -1,0 +1,269 @@
+"""The stages of a run from tasks to training files. Each calls the function behind the door of its name."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from typing import Any
+
+from cobalt.config.config import GROUP_SIZE, STORED
+from cobalt.contexts.build import build_contexts
+from cobalt.contexts.parquet import build_parquet
+from cobalt.files import plain
+from cobalt.rows import read_rows
+from cobalt.run.dialogues import judged as hidden_verdicts
+from cobalt.run.dialogues import multi_turn, single_turn
+from cobalt.run.given import local_trajectories, trajectories
+from cobalt.run.job import Job
+from cobalt.run.perturbed_contexts import perturbed_contexts
+from cobalt.run.stage_cache import Outcome, Stage
+from cobalt.run.task_files import is_split, local_sources, rows, stored_programs, task_files, write_tasks
+
+SPLIT_NAMES = {"train": "training", "dev": "development"}
+
+
+def data_stages(job: Job) -> list[Stage]:
+    """Tasks; as the recipe needs them, trajectories, hidden tests and contexts; Parquet."""
+    collected, stages = job.config.collected, [_data(job)]
+    if collected:
+        stages.append(_collect(job))
+    if job.config.on_contexts:
+        stages += [_repair(job), _judge(job)] if collected else []
+        stages.append(_contexts(job))
+    if job.config.train.recipe == "cobalt_ptb":
+        stages.append(_ptb_contexts(job))
+    return [*stages, _parquet(job)]
+
+
+def _task(job: Job, split: str) -> Path:
+    return job.path("tasks", f"{split}.jsonl")
+
+
+def _collected(job: Job, name: str) -> dict[str, Path]:
+    """The files of the reference's programs for the tasks that it answers, by split."""
+    return {
+        split: job.path("collect", f"{'' if split == 'train' else f'{split}_'}{name}.jsonl")
+        for split in job.config.collected
+    }
+
+
+def _whose(job: Job) -> str:
+    splits = job.config.collected
+    return "" if splits == ["train"] else f" ({' and '.join(SPLIT_NAMES[each] for each in splits)} tasks)"
+
+
+def _data(job: Job) -> Stage:
+    tasks = job.config.tasks
+
+    def run() -> Outcome:
+        counts, left_out = write_tasks(job)
+        if left_out and job.view is not None:
+            job.view.note(f"{left_out} training tasks left out: development or held-out tasks say the same")
+        return Outcome(0, sum(counts.values()), {"splits": counts, "left_out": left_out})
+
+    made_up = [stored_programs(job)] if tasks.submissions is not None else []
+    own = [plain(each) for each in job.config.evaluate.sets if not is_split(each)]
+    keys = ("name", "source", "kind", "limit", "functional")
+    settings = {
+        "family_hash": job.family_hash, "seed": job.task_seed, "prompts": job.prompts.sha256,
+        **{name: value for name, value in plain(tasks).items() if not name.startswith("expected")},
+        "sets": [{name: each[name] for name in keys} for each in own],
+    }  # fmt: skip
+    return job.stage(
+        "data", "data: tasks", run=run, inputs=local_sources(job), outputs=[*task_files(job), *made_up],
+        settings=settings,
+    )  # fmt: skip
+
+
+def _collect(job: Job) -> Stage:
+    targets, samples = _collected(job, "single"), job.config.collect.samples
+
+    def run() -> Outcome:
+        # The training tasks' first turns are in this file, which all that ask for them read.
+        counts = {
+            split: single_turn(job, _task(job, split), target, shared_first=split != "train")
+            for split, target in targets.items()
+        }
+        total = sum(counts.values())
+        return Outcome(total, total, {"tasks": counts, "programs": total * samples})
+
+    return job.stage(
+        "collect", f"collect: first programs of the reference{_whose(job)}", run=run,
+        inputs=[_task(job, split) for split in targets], outputs=list(targets.values()),
+        settings=plain(job.single_turn().record()) | job.model_basis | {"n": samples},
+    )  # fmt: skip
+
+
+def _repair(job: Job) -> Stage:
+    firsts, targets = _collected(job, "single"), _collected(job, "trajectories")
+
+    def run() -> Outcome:
+        total = sum(
+            multi_turn(job, job.model, firsts[split], target, job.repair())
+            for split, target in targets.items()
+        )
+        collect = job.config.collect
+        return Outcome(total, total, {"programs": total * collect.samples * (collect.turns - 1)})
+
+    return job.stage(
+        "repair", f"repair: further turns on feedback{_whose(job)}", run=run, inputs=list(firsts.values()),
+        outputs=list(targets.values()), settings=plain(job.repair().record()) | job.model_basis,
+    )  # fmt: skip
+
+
+def _judge(job: Job) -> Stage:
+    made, targets = _collected(job, "trajectories"), _collected(job, "judged")
+
+    def run() -> Outcome:
+        found = {split: hidden_verdicts(job, made[split], target) for split, target in targets.items()}
+        total = sum(each["tasks"] for each in found.values())
+        return Outcome(
+            total, total, {"pass_at_1": {split: each["pass_at_1"] for split, each in found.items()}}
+        )
+
+    return job.stage(
+        "judge", f"judge: hidden tests{_whose(job)}", run=run, inputs=list(made.values()),
+        outputs=list(targets.values()), settings={},
+    )  # fmt: skip
+
+
+def _cut(job: Job) -> dict[str, Any]:
+    """How trajectories are selected and sliced, as `build_contexts` takes it."""
+    given = job.config.contexts
+    return {
+        "policy": given.policy, "selection": given.selection if given.partial else "none",
+        "max_prompt_tokens": given.max_prompt_tokens or job.config.train.max_prompt_tokens,
+    }  # fmt: skip
+
+
+def _contexts(job: Job) -> Stage:
+    own = _collected(job, "judged")
+    targets = {"train": job.path("contexts", "train.jsonl")}
+    if job.config.validates_on_trajectories:
+        targets["dev"] = job.path("contexts", "validation.jsonl")
+
+    def run() -> Outcome:
+        made = {
+            split: build_contexts(
+                trajectories(job, split) or own[split], target, is_test=split == "dev",
+                model_name=str(job.model), **_cut(job),
+            )
+            for split, target in targets.items()
+        }  # fmt: skip
+        tasks, contexts = (
+            sum(getattr(each, name) for each in made.values()) for name in ("tasks", "contexts")
+        )
+        return Outcome(tasks, contexts, {split: plain(each) for split, each in made.items()})
+
+    return job.stage(
+        "contexts", "contexts: select and slice", run=run,
+        inputs=[*(path for split, path in own.items() if split in targets), *local_trajectories(job)],
+        outputs=list(targets.values()),
+        settings=_cut(job) | {"model_sha256": job.model_sha256, "validation": "dev" in targets}
+        | job.config.given_trajectories,
+    )  # fmt: skip
+
+
+def _ptb_contexts(job: Job) -> Stage:
+    folder, single = job.path("ptb_contexts"), _collected(job, "single").get("train")
+
+    def run() -> Outcome:
+        return Outcome(rows(_task(job, "train")), perturbed_contexts(job, folder, **_cut(job)))
+
+    return job.stage(
+        "ptb_contexts", "contexts from perturbed tests", run=run,
+        inputs=local_trajectories(job) if single is None else [single],
+        outputs=[folder / "train.parquet"], owns=[folder],
+        settings=plain(job.repair().record()) | job.model_basis | _cut(job)
+        | {"trajectories": job.config.given_trajectories["train"]},
+    )  # fmt: skip
+
+
+def _parquet(job: Job) -> Stage:
+    config, tasks = job.config, job.config.tasks
+    stored = config.train.recipe in STORED
+    statements = config.controls.single_turn_training or not stored
+    train, dev, contexts = _task(job, "train"), _task(job, "dev"), job.path("contexts", "train.jsonl")
+    cut = job.path("contexts", "validation.jsonl") if config.validates_on_trajectories else None
+    many, one = job.path("parquet"), job.path("parquet_single")
+    inputs, outputs = [], list[Path]()
+    if config.on_contexts:
+        inputs = [contexts, *([] if cut is None else [cut])]
+        outputs = [many / "train.parquet", many / "test.parquet"]
+    elif stored:
+        inputs, outputs = [_stored_input(job)], [many / "groups.parquet"]
+    if statements:
+        inputs += [train, dev]
+        outputs += [one / "train.parquet", one / "test.parquet"]
+
+    def run() -> Outcome:
+        read, written = 0, dict[str, int]()
+        if config.on_contexts:
+            # verl asks for a file of validation in any case.
+            made = build_parquet(contexts, cut or _openings(job), many, kind="multi_turn").splits["train"]
+            read, written["multi_turn"] = made.read, made.written
+        elif stored:
+            many.mkdir(parents=True, exist_ok=True)
+            read, written["groups"] = _write_groups(job, many / "groups.parquet")
+        if statements:
+            made = build_parquet(train, dev, one, kind="single_turn", prompts=job.prompts).splits["train"]
+            read, written["single_turn"] = read + made.read, made.written
+        return Outcome(read, sum(written.values()), written)
+
+    settings = {"prompts": job.prompts.sha256, "seed": job.seed, "single_turn": statements}
+    if tasks.family == "stored":
+        settings |= {"language": tasks.language, "max_groups": tasks.max_groups, "problems": tasks.train}
+    return job.stage(
+        "parquet", "parquet: training data", run=run, inputs=inputs, outputs=outputs, settings=settings
+    )
+
+
+def _stored_input(job: Job) -> Path:
+    """What decides the groups: of a tree its metadata (the programs do not change under their names)."""
+    if not job.config.tasks.has_stored:
+        return _collected(job, "single")["train"]
+    source = stored_programs(job)
+    return source if source.is_file() else source / "metadata"
+
+
+def _write_groups(job: Job, target: Path) -> tuple[int, int]:
+    """Groups of stored programs, or of the run's own, as Parquet; returns rows read, groups written."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    from cobalt.tasks.codenet import build_codenet
+    from cobalt.tasks.codenet_tree import CodenetSettings
+    from cobalt.training.offline_data import write_groups
+
+    tasks, source = job.config.tasks, stored_programs(job)
+    if not tasks.has_stored:
+        single = _stored_input(job)
+        return rows(single), write_groups(single, target, job.prompts, size=GROUP_SIZE, seed=job.seed)
+    if source.is_dir():
+        settings = CodenetSettings(
+            job.prompts, tasks.language, GROUP_SIZE, tasks.max_groups, seed=job.seed,
+            problems=tasks.train if tasks.family == "stored" else None,
+        )  # fmt: skip
+        groups = build_codenet(source, target, settings, job.view).groups
+    elif source.suffix == ".parquet":
+        shutil.copyfile(source, target)  # training checks every row
+        groups = int(pq.read_metadata(target).num_rows)
+    else:
+        found = [row for _, row in read_rows(source)]
+        pq.write_table(pa.Table.from_pylist(found), target)
+        groups = len(found)
+    return groups, groups
+
+
+def _openings(job: Job) -> list[dict[str, Any]]:
+    """Contexts without programs for the development tasks."""
+    return [
+        {
+            "example_id": row["id"],
+            "conversation": job.prompts.messages(row["instruction"]),
+            "test_cases": row["test_cases"],
+            "difficulty": row["difficulty"],
+            "prev_best_pass_rate": 0.0,
+        }
+        for _, row in read_rows(_task(job, "dev"))
+    ]

@@ -1,0 +1,243 @@
+"""The tasks of a run: drawn, read, perturbed; none that is held out is trained on."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator
+from itertools import islice
+from pathlib import Path
+
+from cobalt.config.files import data_at, local_path
+from cobalt.config.sections import SPLITS, EvaluationSet
+from cobalt.errors import InputError
+from cobalt.manifest import manifest_path
+from cobalt.output import write_jsonl
+from cobalt.rows import Row, Rows, UniqueIds, open_rows, read_rows
+from cobalt.run.job import Job
+from cobalt.tasks.released import complete, complete_perturbed, is_perturbed
+from cobalt.tasks.statements import statement_key, statement_of
+
+_HELD = ("validation", "valid", "val", "dev", "test")
+PREFER = {"train": ("train",), "dev": (*_HELD, "train"), "heldout": ("test", "heldout", *_HELD, "train")}
+_SHARD = re.compile(r"-\d+-of-\d+(?=\.)")
+_OVERLAP = "leave it out of one of them, or let the run leave such tasks out of training: tasks.overlap=drop"
+
+
+def set_path(job: Job, each: EvaluationSet) -> Path:
+    """The tasks of an evaluation set: those of a split as they are, or a file of their own."""
+    return job.path("tasks", f"{each.source if is_split(each) else each.name}.jsonl")
+
+
+def is_split(each: EvaluationSet) -> bool:
+    """Whether a set is a split of the run's tasks as it is."""
+    return each.kind == "tasks" and each.limit is None and each.source in SPLITS
+
+
+def task_files(job: Job) -> list[Path]:
+    """All files of tasks that the data stage makes."""
+    splits = [job.path("tasks", f"{split}.jsonl") for split in job.config.tasks.splits]
+    return list(dict.fromkeys([*splits, *(set_path(job, each) for each in job.config.evaluate.sets)]))
+
+
+def local_sources(job: Job) -> list[Path]:
+    """Files and folders that tasks are read from; names on the hub are not among them."""
+    tasks = job.config.tasks
+    named = [] if tasks.family == "stored" else [tasks.source]
+    named += [tasks.train_file, tasks.dev_file, tasks.heldout_file]
+    named += [each.source for each in job.config.evaluate.sets if each.source not in SPLITS]
+    found = [local_path(data_at(name, job.file)) for name in named if name is not None]
+    return [path for path in dict.fromkeys(found) if path is not None]
+
+
+def stored_programs(job: Job) -> Path:
+    """The folder or file of stored programs that the run trains on."""
+    source = job.config.tasks.source
+    return job.path("tasks", "stored") if source is None else (job.file.parent / source).resolve()
+
+
+def rows(path: Path) -> int:
+    """Rows of a JSONL file."""
+    return sum(1 for _ in read_rows(path))
+
+
+def opened(job: Job, name: str, split: str) -> Rows:
+    """A source of the configuration, its `split` where none is named.
+
+    Raises InputError for a folder with several files that are not the shards of one.
+    """
+    source = open_rows(data_at(name, job.file), PREFER[split])
+    if len({_SHARD.sub("", path.name) for path in source.paths}) > 1:
+        names = ", ".join(sorted(path.name for path in source.paths)[:6])
+        raise InputError(f"{source.name} holds several files for '{split}': name one of them ({names})")
+    return source
+
+
+def ready_tasks(job: Job, source: Rows, limit: int | None, held: Held | None = None) -> Iterator[Row]:
+    """The first `limit` tasks of a source, complete; without those that `held` says are left out.
+
+    Raises InputError for a task that cannot be used, a doubled id, and a source without tasks.
+    """
+    ids, some = UniqueIds(), False
+    for where, row in islice(source, limit):
+        ids(row, where)
+        task = complete(row, where, job.prompts, job.config.tasks.public_tests)
+        if held is None or held.admits(task, where):
+            some = True
+            yield task
+    if not some:
+        raise InputError(f"{source.name}: there are no tasks")
+
+
+def shown_tasks(job: Job, source: Rows, limit: int | None) -> tuple[bool, Iterator[Row]]:
+    """Whether the tasks of a source are perturbed already, and the first `limit` of them."""
+    first = next((row for _, row in source), None)
+    if first is None:
+        raise InputError(f"{source.name}: there are no tasks")
+    if not is_perturbed(first):
+        return False, ready_tasks(job, source, limit)
+    ids = UniqueIds()
+
+    def perturbed() -> Iterator[Row]:
+        for where, row in islice(source, limit):
+            ids(row, where)
+            yield complete_perturbed(row, where, job.prompts)
+
+    return True, perturbed()
+
+
+class Held:
+    """Statements of the development and held-out tasks, which must not be trained on."""
+
+    def __init__(self, job: Job, *, local_only: bool = False) -> None:
+        tasks = job.config.tasks
+        self.drop, self.dropped = tasks.overlap == "drop", 0
+        self._places: dict[bytes, str] = {}
+        named = [("dev", tasks.dev_file, tasks.dev), ("heldout", tasks.heldout_file, tasks.heldout)]
+        named.append(("dev", job.config.collect.dev_trajectories, None))
+        for split, name, limit in named:
+            if name is not None and not (local_only and local_path(data_at(name, job.file)) is None):
+                for where, row in islice(opened(job, name, split), limit):
+                    self._places.setdefault(statement_key(_statement(row, where)), where)
+
+    def admits(self, row: Row, where: str) -> bool:
+        """Whether a task may be trained on. Raises InputError for one that may not and is not dropped."""
+        other = self._places.get(statement_key(_statement(row, where)))
+        if other is not None and not self.drop:
+            field = "question" if isinstance(row.get("question"), str) else "instruction"
+            raise InputError(
+                f"{where}: field '{field}': this training task is also in {other}, which is not for "
+                f"training; {_OVERLAP}"
+            )
+        self.dropped += other is not None
+        return other is None
+
+
+def _statement(row: Row, where: str) -> str:
+    if "question" in row or "instruction" in row or "conversations" not in row:
+        return statement_of(row, where)
+    try:
+        return statement_of({"instruction": row["conversations"][0][1]["content"]}, where)
+    except (IndexError, KeyError, TypeError):
+        raise InputError(f"{where}: field 'conversations' holds no user message") from None
+
+
+def write_tasks(job: Job) -> tuple[dict[str, int], int]:
+    """Make every file of `task_files`; returns the number of tasks by file, and of training tasks that were
+    left out because their statements are also among the others.
+    """
+    tasks, left_out = job.config.tasks, 0
+    if tasks.family == "tiny":
+        _tiny(job)
+    elif tasks.family == "taco":
+        _taco(job)
+    else:
+        held = Held(job)
+        for split in SPLITS:
+            name, limit = getattr(tasks, f"{split}_file"), getattr(tasks, split)
+            if name is not None:
+                found = ready_tasks(job, opened(job, name, split), limit, held if split == "train" else None)
+                write_jsonl(job.path("tasks", f"{split}.jsonl"), found)
+        left_out = held.dropped
+    for each in job.config.evaluate.sets:
+        if not is_split(each):
+            _evaluation_set(job, each, set_path(job, each))
+    return {path.stem: rows(path) for path in task_files(job)}, left_out
+
+
+def _tiny(job: Job) -> None:
+    from cobalt.tasks import tiny
+    from cobalt.tasks.submissions import write_tree
+
+    tasks = job.config.tasks
+    assert tasks.train and tasks.dev and tasks.heldout
+    sizes = {"train": tasks.train, "dev": tasks.dev, "heldout": tasks.heldout}
+    tiny.write_splits(job.path("tasks"), seed=job.task_seed, **sizes)
+    if tasks.submissions is not None:
+        target = stored_programs(job)
+        write_tree(target, tasks=tasks.train, submissions=tasks.submissions, seed=job.task_seed)
+
+
+def _taco(job: Job) -> None:
+    from cobalt.tasks.taco import TacoSettings, build_taco, split_path
+
+    tasks = job.config.tasks
+    assert tasks.source is not None
+    settings = TacoSettings(
+        seed=tasks.split_seed, max_solutions=tasks.max_solutions, require_verified=tasks.require_verified,
+        num_public=tasks.public_tests, dev_size=250 if tasks.dev is None else tasks.dev,
+        functional=tasks.functional, prompts=job.prompts,
+    )  # fmt: skip
+    whole = job.path("tasks", "taco", "all.jsonl")
+    source = open_rows(data_at(tasks.source, job.file))
+    build_taco(source, whole, settings, evaluator=job.reference_judge, progress=job.view)
+    for split in ("train", "dev"):
+        made, target = split_path(whole, split), job.path("tasks", f"{split}.jsonl")
+        if split == "train" and tasks.train is not None:
+            _copy(made, target, tasks.train)
+        else:
+            os.replace(made, target)
+        os.replace(manifest_path(made), manifest_path(target))
+    whole.unlink()
+
+
+def _evaluation_set(job: Job, each: EvaluationSet, target: Path) -> None:
+    if each.kind == "livecodebench":
+        from cobalt.tasks.livecodebench import LcbSettings, build_lcb, locate
+
+        settings = LcbSettings(functional=each.functional, prompts=job.prompts)
+        source = open_rows(locate(data_at(each.source, job.file)))
+        build_lcb(source, target, settings, progress=job.view)
+        if each.limit is not None:
+            _copy(target, target, each.limit)
+    elif each.kind == "perturbed":
+        perturbed(job, each.source, target, limit=each.limit, seed=42)
+    elif each.source in SPLITS:
+        _copy(job.path("tasks", f"{each.source}.jsonl"), target, each.limit)
+    else:
+        write_jsonl(target, ready_tasks(job, opened(job, each.source, "heldout"), each.limit))
+
+
+def perturbed(job: Job, source: str, target: Path, *, limit: int | None, seed: int) -> int:
+    """Perturb tasks (two public tests of each exchange their outputs); returns how many could be.
+
+    `source`: a split, or a file or hub name. Tasks that are perturbed already are taken as they are.
+    """
+    from cobalt.tasks.perturb import run_perturbation
+
+    split = job.path("tasks", f"{source}.jsonl") if source in SPLITS else None
+    already, found = shown_tasks(job, open_rows(split) if split else opened(job, source, "dev"), limit)
+    if already:
+        write_jsonl(target, found)
+        return rows(target)
+    plain = target.with_name(f"{target.stem}.plain.jsonl")
+    write_jsonl(plain, found)
+    try:
+        return run_perturbation(plain, target, seed=seed).written
+    finally:
+        plain.unlink()
+
+
+def _copy(source: Path, target: Path, limit: int | None) -> None:
+    """The first `limit` rows of a file of the run."""
+    write_jsonl(target, (row for _, row in islice(read_rows(source), limit)))
