@@ -249,6 +249,7 @@ def test_door(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Ca
     assert main([]) == 0 and Path(DEFAULT_OUTPUT).read_bytes() == first
     with pytest.raises(InputError, match="--start 2025-02-01 is after --end 2025-01-01"):
         main(["--start", "2025-02-01", "--end", "2025-01-01"])
-    with pytest.raises(SystemExit):
+    with pytest.raises(SystemExit, match="2"):
         main(["--start", "January"])
+    assert "--start" in capsys.readouterr().err
     assert locate(HUB_NAME) == f"{HUB_NAME}:test6.jsonl" and locate("x.jsonl") == "x.jsonl"

@@ -36,9 +36,10 @@ def test_chunks_are_read_only_a_little_ahead() -> None:
             read += 1
             yield n
 
-    results = in_order(lambda n: n, chunks(), 2)
-    for done, _ in enumerate(results, start=1):
+    done = 0
+    for done, _ in enumerate(in_order(lambda n: n, chunks(), 2), start=1):
         assert read <= done + 3 * 2 + 1
+    assert done == 100
 
 
 def test_errors_and_killed_children() -> None:
