@@ -222,7 +222,9 @@ def type_name(hint: Any) -> str:
 
 
 def _shown(value: Any) -> str:
-    return {dict: "an object", list: "a list"}.get(type(value)) or repr(value)[:60]
+    if isinstance(value, dict | list):
+        return "an object" if isinstance(value, dict) else "a list"
+    return repr(value)[:60]
 
 
 def field_table() -> str:
