@@ -1,6 +1,6 @@
 """Evaluate every program of every turn on the hidden tests."""
 
-from cobalt.analysis.hidden_tests import main
+from cobalt.evaluation.evaluate import main
 from cobalt.flags import run_main
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 """Let a model sort turn errors into kinds of hacking."""
 
-from cobalt.analysis.judge_door import main
+from cobalt.evaluation.judge import main
 from cobalt.flags import run_main
 
 if __name__ == "__main__":

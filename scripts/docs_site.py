@@ -33,7 +33,7 @@ OUTSIDE = {
 PUBLIC = (
     "cobalt.evaluator.local", "cobalt.evaluator.rule", "cobalt.tasks.own", "cobalt.engines.base",
     "cobalt.engines", "cobalt.store", "cobalt.stats", "cobalt.records", "cobalt.prompts",
-    "cobalt.rewards.cobalt", "cobalt.contexts.select", "cobalt.contexts.slice", "cobalt.analysis.compare",
+    "cobalt.rewards.cobalt", "cobalt.contexts.select", "cobalt.contexts.slice", "cobalt.evaluation.compare",
     "cobalt.errors",
 )  # fmt: skip
 _LINK = re.compile(r"(!?)\[((?:[^\[\]]|\[[^\]]*\])*)\]\(([^)\s]+)\)")

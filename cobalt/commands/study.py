@@ -138,7 +138,7 @@ class Study:
 
     def evaluate(self, name: str, model: Path | str, split: str) -> Path:
         """Rows of a model on ``dev``, ``heldout`` or ``heldout_ptb`` with verdicts on hidden tests."""
-        from cobalt.analysis.hidden_tests import hidden_tests
+        from cobalt.evaluation.evaluate import hidden_tests
 
         target = self.out / "eval" / f"{name}.{split}_eval.jsonl"
         if target.exists() and (self.out / "eval" / f"{name}.{split}.done").exists():

@@ -13,13 +13,13 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from cobalt.analysis.outcomes import Outcomes
+from cobalt.evaluation.evaluated_rows import Outcomes
+from cobalt.evaluation.leakage import pairs_of_tests
 from cobalt.prompts import PROBLEM_MARKER, feedback_of, is_all_passed
 from cobalt.records import Row
 from cobalt.text import THINK_END, extract_code, middle_truncate
 
-_THINKING = 20_000  # characters of thinking kept, from both ends
-_MESSAGE = 20_000
+_LONGEST = 20_000  # characters of a message and of its thinking kept, from both ends
 _PER_FOLDER = 1000  # files in a folder
 LETTERS = {
     "passed": "P", "wrong_answer": "W", "runtime_error": "R", "time_limit": "T", "memory_limit": "M",
@@ -122,10 +122,10 @@ def _turn(
     made: dict[str, Any] = {"c": number, "r": row["all_pass_rates"][sample][turn]}
     words = _without_code(text, code)
     if words:
-        made["x"] = middle_truncate(words, _MESSAGE)
+        made["x"] = middle_truncate(words, _LONGEST)
     thinking = _thinking(_at(row.get("raw_responses"), turn, sample))
     if thinking:
-        made["t"] = middle_truncate(thinking, _THINKING)
+        made["t"] = middle_truncate(thinking, _LONGEST)
     if reply is not None:
         made["f"] = None if is_all_passed(reply) else feedback_of(reply) or reply
     public = _at(row.get("public_exec_results"), turn, sample)
@@ -177,10 +177,8 @@ def _percent(rate: float | None) -> int:
 
 def _without_code(text: str, code: str | None) -> str:
     """The words of a message around its program."""
-    if code is None:
-        return text.strip()
-    start = text.rfind(code)
-    if start < 0 or not code:
+    start = text.rfind(code) if code else -1
+    if code is None or start < 0:
         return text.strip()
     head, tail = text[:start].rstrip(), text[start + len(code) :].lstrip()
     head = head[: head.rfind("```")] if "```" in head else head
@@ -200,16 +198,5 @@ def _at(table: Any, first: int, second: int) -> Any:
 
 def _tests(value: Any) -> list[list[str]]:
     """[input, output] of each test, shortened as feedback is."""
-    if isinstance(value, str):
-        try:
-            value = json.loads(value)
-        except ValueError:
-            return []
-    if not isinstance(value, dict):
-        return []
-    pairs = zip(value.get("inputs") or [], value.get("outputs") or [], strict=False)
-    return [[middle_truncate(_text(i)), middle_truncate(_text(o))] for i, o in pairs]
-
-
-def _text(value: Any) -> str:
-    return value if isinstance(value, str) else json.dumps(value)
+    pairs = pairs_of_tests(value)
+    return [[middle_truncate(x if isinstance(x, str) else json.dumps(x)) for x in pair] for pair in pairs]

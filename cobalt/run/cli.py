@@ -13,7 +13,7 @@ from rich.console import Console
 from cobalt.errors import InputError
 from cobalt.flags import Parser, parser
 from cobalt.report import console as tables
-from cobalt.report.results import read as read_results
+from cobalt.report.paired_arms import read_results
 from cobalt.run.choose import KNOWN, check_earlier, choose
 from cobalt.run.config import load
 from cobalt.run.findings import finding_stages

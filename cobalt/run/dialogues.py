@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from cobalt.analysis.hidden_tests import summary_path
 from cobalt.errors import InfraError
+from cobalt.evaluation.evaluate import summary_path
 from cobalt.files import file_sha256, plain, settings_hash
 from cobalt.rollouts.settings import MultiTurnSettings
 from cobalt.run.job import Job, complete
@@ -45,7 +45,7 @@ def judged(job: Job, rows: Path, target: Path) -> Mapping[str, Any]:
     """Hidden tests for every program of dialogues; returns the summary. Raises InfraError for programs
     without verdict.
     """
-    from cobalt.analysis.hidden_tests import hidden_tests
+    from cobalt.evaluation.evaluate import hidden_tests
 
     done = job.wait(hidden_tests(rows, target, job.evaluator, seed=job.seed, progress=job.view))
     complete(done.run)

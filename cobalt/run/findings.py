@@ -103,7 +103,7 @@ def _controls(job: Job) -> Stage:
     more: dict[str, Any] = {"concurrency": job.config.execution.concurrency}
 
     def run() -> Outcome:
-        from cobalt.analysis.controls import best_of_n, feedback_control
+        from cobalt.evaluation.controls import best_of_n, feedback_control
 
         more["progress"] = job.view
         kinds = [kind for name, kind in FEEDBACK_CONTROLS.items() if name in files]
@@ -115,9 +115,7 @@ def _controls(job: Job) -> Stage:
             with job.engine(job.model) as engine:
                 work = best_of_n(settings.turns, tasks, folder, engine, job.evaluator, settings, **more)
                 best = job.wait(work)
-            write_jsonl(
-                files["best_of_turns"], ({"id": key, "right": rate} for key, rate in best.rates.items())
-            )
+            write_jsonl(files["best_of_turns"], ({"id": key, "right": rate} for key, rate in best.items()))
         count = rows(tasks)
         return Outcome(count, count * len(files))
 

@@ -75,7 +75,7 @@ def _analysis(job: Job) -> Stage:
     asked = given.judge if _may_ask(job) else None
 
     def run() -> Outcome:
-        from cobalt.analysis.turn_errors import turn_errors
+        from cobalt.evaluation.turn_errors import turn_errors
 
         facts: dict[str, Any] = {"judge": _said(given.judge, asked)}
         if job.view is not None and given.judge is not None:
@@ -123,8 +123,8 @@ def _said(judge: Judge | None, asked: Judge | None) -> str:
 
 def _judged(job: Job, judge: Judge, name: str) -> dict[str, int]:
     """Ask the judge; returns its majority verdicts."""
-    from cobalt.analysis.judge import JudgeSettings, judge_file
     from cobalt.engines import check, connect
+    from cobalt.evaluation.judge import JudgeSettings, judge_file
 
     cases = errors(job, name)
     if judge.max_cases is not None:

@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Any
 
 from cobalt.errors import InputError
+from cobalt.evaluation.format import interval, percent, points
 from cobalt.flags import parser, run_main
 from cobalt.report.build import DATA
-from cobalt.report.words import interval, percent, points
 
 UNKNOWN = "not given in the abstract"
 # Abstract of arXiv 2602.03806: Cobalt's largest gain in Pass@1 on LiveCodeBench, in points, by configuration.

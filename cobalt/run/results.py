@@ -37,8 +37,8 @@ def report_stage(job: Job, totals: Callable[[Outcome], dict[str, Any]]) -> Stage
 
 
 def _report(job: Job, totals: Callable[[Outcome], dict[str, Any]]) -> Outcome:
-    from cobalt.report import page
-    from cobalt.report.results import SCHEMA, Evaluations, statistics
+    from cobalt.report.paired_arms import SCHEMA, Evaluations, statistics
+    from cobalt.report.render import write_run_page
 
     controls, arms = control_files(job), models(job)
     best = controls.pop("best_of_turns", None)
@@ -68,8 +68,9 @@ def _report(job: Job, totals: Callable[[Outcome], dict[str, Any]]) -> Outcome:
         trainings["control"] = job.path("train_single", "metrics.jsonl")
     card = None if isinstance(job.model, str) else job.model / "README.md"
     known = card is not None and card.exists()
-    page.write(
-        job.path("report.html"), results, curves={name: curve(path) for name, path in trainings.items()},
+    curves = {name: [row for _, row in read_jsonl(path)] for name, path in trainings.items()}
+    write_run_page(
+        job.path("report.html"), results, curves=curves,
         model_card=card.read_text(encoding="utf-8") if card is not None and known else None,
         card_link=os.path.relpath(card, job.out) if card is not None and known else None,
         details="report/index.html", further=_addresses(job),
@@ -132,13 +133,3 @@ def slot_names(job: Job) -> tuple[str, ...]:
     from cobalt.tasks import tiny
 
     return tiny.SLOTS
-
-
-def curve(metrics: Path) -> list[dict[str, float]]:
-    """Share of right programs by training step; none for a training that samples nothing."""
-    found = [row for _, row in read_jsonl(metrics)]
-    return [
-        {"step": row["step"], "solved": row["reward/acc"]}
-        for row in found
-        if row.get("reward/acc") is not None
-    ]

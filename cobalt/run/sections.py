@@ -242,7 +242,7 @@ class Judge:
 
 @dataclass(frozen=True)
 class HackAnalysis:
-    """Turns of the perturbed dialogues that accepted a wrong test; `match` as in `cobalt.analysis`."""
+    """Turns of the perturbed dialogues that accepted a wrong test; `match` as in `cobalt.evaluation`."""
 
     match: Literal["faithful", "exact"] = "faithful"
     judge: Judge | None = None

@@ -16,7 +16,7 @@ LAYERS = [
     ["errors", "flags", "rowtypes", "records", "schema", "prompts", "text", "stats", "slow_start", "cluster"],
     ["files", "manifest", "store", "hub", "inputs", "rejects", "progress", "ledger", "pipeline", "sandbox"],
     ["evaluator", "engines", "tasks", "rewards", "contexts"],
-    ["rollouts", "training", "analysis", "report"],
+    ["rollouts", "training", "evaluation", "report"],
     ["planning", "run", "commands", "__main__"],
 ]
 ORDER = {unit: rank for rank, unit in enumerate(unit for layer in LAYERS for unit in layer)}

@@ -7,12 +7,11 @@ import asyncio
 import pytest
 
 from cobalt import engines
-from cobalt.analysis.compare import compare
-from cobalt.analysis.judge import JudgeSettings
-from cobalt.analysis.outcomes import Outcomes
-from cobalt.analysis.runs import EvaluatedRun
 from cobalt.commands import cli
 from cobalt.errors import InfraError, InputError
+from cobalt.evaluation.compare import compare
+from cobalt.evaluation.evaluated_rows import EvaluatedRun, Outcomes
+from cobalt.evaluation.judge import JudgeSettings
 from cobalt.inputs import open_input
 from cobalt.records import TestCases
 from cobalt.rollouts.feedback import OtherTaskFeedback, Place
