@@ -4,8 +4,8 @@ from pathlib import Path
 
 import matplotlib
 
+from cobalt.cli import parser, run_main
 from cobalt.errors import InputError
-from cobalt.flags import parser, run_main
 from cobalt.report.charts import pass_by_turn
 from cobalt.report.drawing import LIGHT
 from cobalt.report.paired_arms import read_results

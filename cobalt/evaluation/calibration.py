@@ -8,10 +8,10 @@ from collections.abc import Awaitable, Callable
 from importlib import resources
 from typing import Any
 
+from cobalt.cli import Progress
 from cobalt.evaluation.swapped_pairs import patch
 from cobalt.evaluation.verdicts import CATEGORIES, LABELS, TIE, UNKNOWN, agreement
-from cobalt.pipeline import Progress
-from cobalt.records import Row
+from cobalt.rows import Row
 
 _COLUMNS = (*LABELS, TIE, UNKNOWN)
 

@@ -11,11 +11,11 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from cobalt.cli import parser, positive_int
 from cobalt.errors import InputError
 from cobalt.evaluation.evaluated_rows import EvaluatedRun, bounds, named_paths, refuse_unlike, task_rates
 from cobalt.evaluation.format import interval, p_value, percent
 from cobalt.files import atomic_write
-from cobalt.flags import parser, positive_int
 from cobalt.stats import detectable_difference, holm, paired_bootstrap, paired_permutation
 
 SCHEMA = 1

@@ -10,16 +10,19 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from cobalt.cli import Progress
 from cobalt.engines.base import ChatEngine
 from cobalt.errors import InfraError, InputError
 from cobalt.evaluation.evaluate import HiddenTests, hidden_tests
-from cobalt.pipeline import Progress, Summary, failures_path
-from cobalt.records import Row
+from cobalt.manifest import manifest_path
+from cobalt.output import row_ids
+from cobalt.pipeline import Summary
+from cobalt.rejects import failures_path
 from cobalt.rollouts.feedback import BlankFeedback, FeedbackPolicy, OtherTaskFeedback
 from cobalt.rollouts.multi_turn import multi_turn, open_source
 from cobalt.rollouts.settings import MultiTurnSettings
 from cobalt.rollouts.source import Rows, Source
-from cobalt.store import manifest_path, read_jsonl, row_ids
+from cobalt.rows import Row, read_rows
 
 if TYPE_CHECKING:
     from cobalt.evaluator.base import Evaluator
@@ -83,7 +86,7 @@ async def best_of_n(
         rows, output, engine, evaluator, single, concurrency=concurrency, progress=progress
     )
     done = await _evaluated(run, evaluator, settings.seed, progress)
-    rights = {row["id"]: choices(row, n) for _, row in read_jsonl(done.run.output)}
+    rights = {row["id"]: choices(row, n) for _, row in read_rows(done.run.output)}
     return {key: sum(right) / len(right) for key, right in rights.items()}
 
 

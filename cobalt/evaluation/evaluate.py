@@ -10,18 +10,20 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from cobalt.cli import Progress, parser
 from cobalt.errors import InfraError, InputError
 from cobalt.evaluation.evaluated_rows import INFRA_ERROR, Outcomes
 from cobalt.evaluation.summary import report_lines, summarize
 from cobalt.evaluator.door import evaluator_flags
 from cobalt.files import atomic_write
-from cobalt.flags import parser
-from cobalt.pipeline import Progress, Summary, run_rows
-from cobalt.records import Row, TestCases, require
+from cobalt.manifest import check_resume
+from cobalt.output import write_jsonl
+from cobalt.pipeline import Summary, run_rows
 from cobalt.rollouts.doors import closing_line, file_flags, progress_shown
 from cobalt.rollouts.judging import pass_rate, tests_of, verdict
 from cobalt.rollouts.source import Rows, Source, refuse_overwriting
-from cobalt.store import check_resume, read_jsonl, write_jsonl
+from cobalt.rows import Row, read_rows, require
+from cobalt.testcases import TestCases
 from cobalt.text import extract_code
 
 if TYPE_CHECKING:
@@ -114,7 +116,7 @@ async def hidden_tests(
     """Run every program of `conversations` on `hidden_test_cases`, any number of samples (S) and turns (T).
 
     Writes each row with `all_pass_rates` [S][T] (share of hidden tests passed) and `exec_status` [S][T]
-    (one of `cobalt.records.SUITE_STATUSES`) added, with `per_test` also `hidden_test_status` [S][T] (one of
+    (one of `cobalt.schema.SUITE_STATUSES`) added, with `per_test` also `hidden_test_status` [S][T] (one of
     TEST_STATUSES for each hidden test), and the statistics to `summary_path(output)` (see
     `cobalt.evaluation.summary.summarize`). Identical programs of a task are run once (`shared_verdicts`);
     `counts.distinct_programs` says how many there were. A program without a verdict after all retries has a
@@ -179,15 +181,14 @@ def _drop_unfinished(output: Path) -> None:
     def finished(row: Row) -> bool:
         return not any(INFRA_ERROR in sample for sample in row.get("exec_status", []))
 
-    if output.exists() and not all(finished(row) for _, row in read_jsonl(output, repair=True)):
-        write_jsonl(output, (row for _, row in read_jsonl(output, repair=True) if finished(row)))
+    if output.exists() and not all(finished(row) for _, row in read_rows(output, repair=True)):
+        write_jsonl(output, (row for _, row in read_rows(output, repair=True) if finished(row)))
 
 
 def _finish(run: Summary, wanted: set[str | int], code_from: str, seed: int) -> HiddenTests:
     outcomes: list[Outcomes] = []
     differing = distinct = 0
-    for number, row in read_jsonl(run.output):
-        where = f"{run.output}:{number}"
+    for where, row in read_rows(run.output):
         if row["id"] in wanted:
             outcomes.append(Outcomes.of(row, where))
             flags = [entry or [] for turn in row.get("turn_flags") or [] for entry in turn]

@@ -14,9 +14,9 @@ from typing import Any
 
 from cobalt.errors import InputError
 from cobalt.files import settings_hash
-from cobalt.records import Row, require, row_id
+from cobalt.manifest import read_manifest
+from cobalt.rows import Row, read_rows, require, row_id
 from cobalt.stats import Interval
-from cobalt.store import read_jsonl, read_manifest
 
 TaskId = str | int
 NO_CODE, INFRA_ERROR = "no_code", "infra_error"
@@ -166,8 +166,8 @@ class EvaluatedRun:
         stage, rates that are no shares, a task that occurs twice, a torn line or no row at all.
         """
         run = cls(name, path)
-        for number, row in read_jsonl(path):
-            run.add(row, f"{path}:{number}")
+        for where, row in read_rows(path):
+            run.add(row, where)
         run.refuse_empty()
         return run
 

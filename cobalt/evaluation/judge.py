@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from cobalt.cli import Parser, Progress, parser, positive_int
 from cobalt.engines import ENGINES, OWN, check, connect, engine_name
 from cobalt.engines.base import CONTEXT_OVERFLOW, ChatEngine, Sampling
 from cobalt.engines.seeds import derive
@@ -17,15 +18,15 @@ from cobalt.errors import InputError
 from cobalt.evaluation.calibration import calibrate, lines
 from cobalt.evaluation.evaluate import summary_path
 from cobalt.evaluation.verdicts import UNKNOWN, classify, content_hash, majority, report_lines, summarize
-from cobalt.files import atomic_write
-from cobalt.flags import Parser, parser, positive_int
-from cobalt.pipeline import Progress, Summary, run_rows
+from cobalt.files import atomic_write, file_sha256
+from cobalt.manifest import check_resume
+from cobalt.output import write_jsonl
+from cobalt.pipeline import Summary, run_rows
 from cobalt.prompts import DEFAULT, JUDGE_FIELDS, Prompts, load
-from cobalt.records import Row, require
 from cobalt.rollouts.doors import closing_line, engine_options, progress_shown
 from cobalt.rollouts.keys import key_flags
 from cobalt.rollouts.settings import identity
-from cobalt.store import check_resume, file_sha256, read_jsonl, write_jsonl
+from cobalt.rows import Row, read_rows, require
 
 STAGE = "judge"
 KEY = "case_sha256"
@@ -143,9 +144,9 @@ def open_cases(path: str | os.PathLike[str]) -> list[Row]:
     """
     rows: list[Row] = []
     seen: Counter[str] = Counter()
-    for number, row in read_jsonl(path):
+    for where, row in read_rows(path):
         for name in JUDGE_FIELDS:
-            require(row, name, str, f"{path}:{number}")
+            require(row, name, str, where)
         key = content_hash(row)
         again = f"-{seen[key]}" if seen[key] else ""
         seen[key] += 1
@@ -181,7 +182,7 @@ async def judge_file(
     check_resume(output, recorded)
     judge = Judge(engine, settings)
     if output.exists():
-        for _, row in read_jsonl(output, repair=True):
+        for _, row in read_rows(output, repair=True):
             judge.remember(row)
     run = await run_rows(
         cases, judge, output=output, concurrency=concurrency, settings=recorded, label=STAGE, key=KEY,
@@ -194,7 +195,7 @@ async def judge_file(
 def _finish(run: Summary, cases: list[Row], input_sha256: str, model: str) -> Judged:
     """Number the rows as the input does now, leave out cases that are gone, and count."""
     places = {case[KEY]: case["judge_seq_id"] for case in cases}
-    rows = [row for _, row in read_jsonl(run.output)]
+    rows = [row for _, row in read_rows(run.output)]
     kept = [row | {"judge_seq_id": places[row[KEY]]} for row in rows if row[KEY] in places]
     kept.sort(key=lambda row: int(row["judge_seq_id"]))
     if kept != rows:

@@ -6,7 +6,9 @@ import difflib
 from collections.abc import Iterator
 
 from cobalt.prompts import FEEDBACK_MARKER, PROBLEM_MARKER
-from cobalt.records import ExecutionResult, Row, TestCases
+from cobalt.rows import Row
+from cobalt.schema import ExecutionResult
+from cobalt.testcases import TestCases
 from cobalt.text import extract_code, middle_truncate
 
 

@@ -14,19 +14,19 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from cobalt.cli import parser
 from cobalt.errors import InputError
 from cobalt.evaluation.evaluate import programs_of, summary_path
 from cobalt.evaluation.evaluated_rows import Outcomes, bounds, model_of
 from cobalt.evaluation.format import interval, percent
 from cobalt.evaluation.swapped_pairs import SwappedPairs, trajectory_cases
 from cobalt.files import atomic_write
-from cobalt.flags import parser
-from cobalt.inputs import Input, open_input
-from cobalt.records import Row, require, row_id
+from cobalt.manifest import write_manifest
+from cobalt.output import write_jsonl
 from cobalt.rollouts.judging import tests_of
 from cobalt.rollouts.source import Source, refuse_overwriting
+from cobalt.rows import Row, Rows, open_rows, require, row_id
 from cobalt.stats import clustered_mean
-from cobalt.store import write_jsonl, write_manifest
 
 MATCHES = ("faithful", "exact")
 STAGE = "turn errors"
@@ -67,7 +67,7 @@ def turn_errors(
     """
     if match not in MATCHES:
         raise InputError(f"--match must be one of {', '.join(MATCHES)}, got {match!r}")
-    perturbed = open_input(data)
+    perturbed = open_rows(data)
     tasks = _perturbed_tasks(perturbed)
 
     def check(row: Row, where: str) -> None:
@@ -115,7 +115,7 @@ def turn_errors(
     return result
 
 
-def _perturbed_tasks(data: Input) -> dict[str | int, Row]:
+def _perturbed_tasks(data: Rows) -> dict[str | int, Row]:
     """The perturbed tasks of a data file by id, with their public tests only. Raises InputError, with
     file:line, for rows that are not perturbed or an id that occurs twice.
     """

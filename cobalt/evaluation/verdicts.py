@@ -14,7 +14,7 @@ from typing import Any
 
 from cobalt.evaluation.format import interval, percent
 from cobalt.prompts import JUDGE_FIELDS, VERDICT_MARKER
-from cobalt.records import Row
+from cobalt.rows import Row
 from cobalt.stats import clustered_mean
 
 CATEGORIES = {1: "Hard Coding", 2: "Logic Overfitting", 3: "Semantic Drifting", 4: "Others"}

@@ -13,22 +13,20 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from cobalt.cli import Progress, make_progress, parser
 from cobalt.errors import InputError
 from cobalt.evaluation import leakage
 from cobalt.evaluation.compare import compare
 from cobalt.evaluation.evaluated_rows import EvaluatedRun, TaskId, model_of, refuse_unlike
 from cobalt.evaluation.summary import summarize
-from cobalt.files import atomic_write, plain, writing
-from cobalt.flags import parser
+from cobalt.files import atomic_write, file_sha256, plain, writing
 from cobalt.manifest import versions
-from cobalt.pipeline import Progress, make_progress
-from cobalt.progress import TerminalProgress
 from cobalt.report import render
 from cobalt.report.drawing import RUN_COLOURS
 from cobalt.report.inputs import Inputs, find
 from cobalt.report.tables import all_tables
 from cobalt.report.trajectories import Writer
-from cobalt.store import file_sha256, read_jsonl
+from cobalt.rows import read_rows
 
 SCHEMA = 1
 PAGE, DATA = "index.html", "report.json"
@@ -101,13 +99,13 @@ def _read(inputs: Inputs, writer: Writer, title: str | None, seed: int, progress
     for number, (name, path) in enumerate(inputs.evaluated.items()):
         run = EvaluatedRun(name, path)
         places = inputs.places.get(name, {})
-        for line, row in read_jsonl(path):
-            outcome = run.add(row, f"{path}:{line}")
+        for read, (where, row) in enumerate(read_rows(path), start=1):
+            outcome = run.add(row, where)
             if outcome.id not in flags:
                 flags[outcome.id] = leakage.leaks(row)
             writer.add(number, row, outcome, places, flags[outcome.id])
             if progress is not None:
-                progress.advance(f"reading {name}", line, None)
+                progress.advance(f"reading {name}", read, None)
         run.refuse_empty()
         evaluated.append(run)
     notes = refuse_unlike(evaluated)
@@ -124,7 +122,7 @@ def _read(inputs: Inputs, writer: Writer, title: str | None, seed: int, progress
         runs,
         list(dict.fromkeys(notes)),
         compare(evaluated, seed=seed) if len(evaluated) > 1 else None,
-        {name: [row for _, row in read_jsonl(path, repair=True)] for name, path in inputs.metrics.items()},
+        {name: [row for _, row in read_rows(path, repair=True)] for name, path in inputs.metrics.items()},
         leakage.count_kinds(flags.values()),
         [{"id": key, **flag} for key, found in flags.items() for flag in found],
         [key for key in evaluated[0].outcomes if not any(_solved(run, key) for run in evaluated)],
@@ -219,12 +217,8 @@ def main(argv: list[str] | None = None) -> int:
     flags.add_argument("--title", help="of the page")
     flags.add_argument("--seed", type=int, default=0, help="of bootstrap and permutations")
     args = flags.parse_args(argv)
-    progress = make_progress()
-    try:
+    with make_progress() as progress:
         made = build(args.runs, args.output, title=args.title, seed=args.seed, progress=progress)
-    finally:
-        if isinstance(progress, TerminalProgress):
-            progress.close()
     trajectories = sum(run["summary"]["counts"]["trajectories"] for run in made.runs)
     print(f"{args.output}/{PAGE}: {len(made.runs)} runs, {trajectories:,} trajectories; open it in a browser")
     for note in made.notes:

@@ -8,8 +8,7 @@ from typing import Any
 
 from cobalt.evaluation.evaluated_rows import TaskId
 from cobalt.prompts import feedback_of, is_all_passed
-from cobalt.records import Row
-from cobalt.store import read_jsonl
+from cobalt.rows import Row, read_rows
 from cobalt.text import extract_code
 
 Rates = list[float]
@@ -37,7 +36,7 @@ def examples(before: Path, after: Path) -> list[dict[str, Any]]:
     `after`, lists of turns with `code` (None: no code block), `feedback` (None: all public tests passed),
     `public` and `hidden` (shares of tests passed).
     """
-    old, new = ({row["id"]: row for _, row in read_jsonl(path)} for path in (before, after))
+    old, new = ({row["id"]: row for _, row in read_rows(path)} for path in (before, after))
     chosen: dict[TaskId, dict[str, Any]] = {}
     for rule, fits, wanted in RULES:
         ids = [

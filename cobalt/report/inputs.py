@@ -12,9 +12,10 @@ from cobalt.errors import InputError
 from cobalt.evaluation.evaluate import summary_path
 from cobalt.evaluation.evaluated_rows import lineage, named_paths
 from cobalt.evaluation.verdicts import content_hash
+from cobalt.files import file_sha256
+from cobalt.manifest import manifest_path, read_manifest
 from cobalt.prompts import JUDGE_FIELDS
-from cobalt.records import Row
-from cobalt.store import file_sha256, manifest_path, read_jsonl, read_manifest
+from cobalt.rows import Row, read_rows
 
 EVALUATED, ERRORS, JUDGED, METRICS = "evaluated", "turn errors", "judged", "metrics"
 TRAINED = "cobalt"  # what files of a run call the trained model, whatever its recipe
@@ -115,7 +116,7 @@ def _of_folder(folder: Path) -> Iterator[tuple[str, Path]]:
 
 def _kind(path: Path, missing: str | None = None) -> str:
     """What the rows of a file are, by the first; `missing` instead of an error for other rows."""
-    first: Row = next((row for _, row in read_jsonl(path, repair=missing is not None)), {})
+    first: Row = next((row for _, row in read_rows(path, repair=missing is not None)), {})
     if "all_pass_rates" in first:
         return EVALUATED
     if set(JUDGE_FIELDS) <= set(first):
@@ -161,8 +162,8 @@ def _attach(found: Inputs, errors: Sequence[Path], judged: Sequence[Path]) -> No
         verdicts: dict[str, str | None] = {}
         if (mine := verdicts_on.pop(file_sha256(path), None)) is not None:
             found.judge_summaries[name] = _json(summary_path(mine)) or {}
-            verdicts = {content_hash(row): row.get("verdict") for _, row in read_jsonl(mine)}
-        hashes = [content_hash(row) for _, row in read_jsonl(path)]
+            verdicts = {content_hash(row): row.get("verdict") for _, row in read_rows(mine)}
+        hashes = [content_hash(row) for _, row in read_rows(path)]
         found.places[name] = {
             (place[0], place[1], place[2]): verdicts.get(key)
             for place, key in zip(summary["places"], hashes, strict=True)

@@ -10,10 +10,10 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
+from cobalt.cli import Progress
 from cobalt.evaluation import leakage
 from cobalt.evaluation.format import interval, percent, quoted
 from cobalt.files import atomic_write
-from cobalt.pipeline import Progress
 from cobalt.report import charts
 from cobalt.report.drawing import LIGHT, PAGE, RUN_COLOURS, Colours, inline_svg, standalone
 from cobalt.report.run_tables import Results, run_tables, set_name, trained_name

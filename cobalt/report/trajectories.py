@@ -16,7 +16,7 @@ from typing import Any
 from cobalt.evaluation.evaluated_rows import Outcomes
 from cobalt.evaluation.leakage import pairs_of_tests
 from cobalt.prompts import PROBLEM_MARKER, feedback_of, is_all_passed
-from cobalt.records import Row
+from cobalt.rows import Row
 from cobalt.text import THINK_END, extract_code, middle_truncate
 
 _LONGEST = 20_000  # characters of a message and of its thinking kept, from both ends

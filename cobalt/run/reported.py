@@ -10,9 +10,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from cobalt.cli import parser, run_main
 from cobalt.errors import InputError
 from cobalt.evaluation.format import interval, percent, points
-from cobalt.flags import parser, run_main
 from cobalt.report.build import DATA
 
 UNKNOWN = "not given in the abstract"
@@ -54,7 +54,7 @@ def beside(report: Path, *, smoke: bool) -> list[str]:
         found = json.loads((report / DATA).read_text(encoding="utf-8"))
     except OSError as error:
         raise InputError(f"{report}: there is no report ({DATA}: {error.strerror})") from None
-    return [f"{name}, last turn, 95 % intervals by task:", *_arms(name, found)]
+    return [f"{name}, last turn, 95 % intervals:", *_arms(name, found)]
 
 
 def _arms(name: str, found: Mapping[str, Any]) -> Iterator[str]:

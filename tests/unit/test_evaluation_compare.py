@@ -12,8 +12,8 @@ from cobalt.errors import InputError
 from cobalt.evaluation import compare as command
 from cobalt.evaluation.compare import compare
 from cobalt.evaluation.evaluated_rows import EvaluatedRun, named_paths
+from cobalt.output import write_jsonl
 from cobalt.stats import detectable_difference, holm, paired_bootstrap, paired_permutation, t_quantile
-from cobalt.store import write_jsonl
 
 TESTS = json.dumps({"inputs": ["1"], "outputs": ["1"]})
 

@@ -13,8 +13,9 @@ from cobalt.errors import InputError, SettingsChanged
 from cobalt.evaluation.calibration import calibrate, canaries, lines
 from cobalt.evaluation.judge import Judge, JudgeSettings, judge_file, main, open_cases
 from cobalt.evaluation.verdicts import LABELS, agreement, classify, majority, report_lines
+from cobalt.output import write_jsonl
 from cobalt.prompts import DEFAULT
-from cobalt.store import read_jsonl, write_jsonl
+from cobalt.rows import read_rows
 
 HARD, LOGIC, DRIFT, OTHER = LABELS
 
@@ -29,7 +30,7 @@ def case(key, **more):
 
 
 def written(path):
-    return [row for _, row in read_jsonl(path)]
+    return [row for _, row in read_rows(path)]
 
 
 @pytest.mark.parametrize(

@@ -12,9 +12,9 @@ from cobalt.evaluation.compare import compare
 from cobalt.evaluation.evaluated_rows import EvaluatedRun
 from cobalt.evaluation.format import points
 from cobalt.evaluation.summary import summarize
+from cobalt.output import write_jsonl
 from cobalt.report.examples import examples
 from cobalt.report.paired_arms import Arm, Evaluations, arm_gain, by_slot, read_results, statistics
-from cobalt.store import write_jsonl
 
 
 def rows(path: Path, rates: dict[str, list[list[float]]], **more: dict[str, object]) -> Path:
