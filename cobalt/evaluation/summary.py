@@ -88,13 +88,18 @@ def summarize(outcomes: Sequence[Outcomes], *, seed: int = 0) -> dict[str, Any]:
         "by_turn": [_present(outcomes, turn) for turn in turns],
         "infra_errors": sum(each.infra_errors for each in outcomes),
         "tokens": {name: sum(each.tokens[name] for each in outcomes) for name in ("prompt", "completion")},
-        "counts": {
-            "programs": sum(sum(each.lengths) for each in outcomes),
-            "missing_programs": sum(len(turns) - len(sample) for sample in samples),
-            "missing_samples": sum(max(per_task) - len(each.rates) for each in outcomes),
-            "carried_forward": sum(each.carried for each in outcomes),
-            "trajectories": len(samples),
-        },
+        "counts": _counts(outcomes, samples),
+    }
+
+
+def _counts(outcomes: Sequence[Outcomes], samples: Sequence[Sequence[Any]]) -> dict[str, int]:
+    turns, most = max(map(len, samples)), max(len(each.rates) for each in outcomes)
+    return {
+        "programs": sum(sum(each.lengths) for each in outcomes),
+        "missing_programs": sum(turns - len(sample) for sample in samples),
+        "missing_samples": sum(most - len(each.rates) for each in outcomes),
+        "carried_forward": sum(each.carried for each in outcomes),
+        "trajectories": len(samples),
     }
 
 

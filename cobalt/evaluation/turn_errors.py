@@ -92,27 +92,28 @@ def turn_errors(
         chances.append(_chances(row, swapped, found))
     random.Random(seed).shuffle(cases)
     places = [place for place, _ in cases]
-    counts = {
-        "cases": len(cases),
-        "trajectories": len({place[:2] for place in places}),
-        "problems": len({place.id for place in places}),
-    }
     model = model_of(source.path) if source.path else None
-    summary = {"schema": 1, "match": match, "model": model, **counts, **_rates(chances)}
+    summary = {"schema": 1, "match": match, "model": model, **_counts(places), **_rates(chances)}
     summary["places"] = [list(place) for place in places]
     result = TurnErrors([case for _, case in cases], places, summary)
     write_jsonl(output, result.rows)
     atomic_write(summary_path(output), json.dumps(summary, indent=1, allow_nan=False) + "\n")
+    sha256 = {"input_sha256": source.sha256, "data_sha256": perturbed.sha256}
     write_manifest(
         output,
-        settings={
-            "stage": STAGE, "match": match, "seed": seed,
-            "input_sha256": source.sha256, "data_sha256": perturbed.sha256,
-        },
+        settings={"stage": STAGE, "match": match, "seed": seed, **sha256},
         inputs=source.inputs() | ({} if perturbed.path is None else {"data_file": perturbed.path}),
-        counts=counts,
-    )  # fmt: skip
+        counts=_counts(places),
+    )
     return result
+
+
+def _counts(places: list[Place]) -> dict[str, int]:
+    return {
+        "cases": len(places),
+        "trajectories": len({place[:2] for place in places}),
+        "problems": len({place.id for place in places}),
+    }
 
 
 def _perturbed_tasks(data: Rows) -> dict[str | int, Row]:
