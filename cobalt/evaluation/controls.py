@@ -21,7 +21,7 @@ from cobalt.rejects import failures_path
 from cobalt.rollouts.feedback import BlankFeedback, FeedbackPolicy, OtherTaskFeedback
 from cobalt.rollouts.multi_turn import multi_turn, open_source
 from cobalt.rollouts.settings import MultiTurnSettings
-from cobalt.rollouts.source import Rows, Source
+from cobalt.rollouts.source import Rows
 from cobalt.rows import Row, read_rows
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 async def feedback_control(
     kind: str,
-    rows: Rows | Source,
+    rows: Rows,
     folder: Path,
     engine: ChatEngine,
     evaluator: Evaluator,
@@ -45,7 +45,7 @@ async def feedback_control(
     there (`other`, whose tasks need each other, only when complete). Raises InfraError if a task fails: a
     control over fewer tasks could not be compared.
     """
-    source = rows if isinstance(rows, Source) else open_source(rows, settings)
+    source = open_source(rows, settings)
     if kind not in ("blank", "other"):
         raise InputError(f"unknown feedback control '{kind}': choose one of blank, other")
     policy: FeedbackPolicy = (
@@ -63,7 +63,7 @@ async def feedback_control(
 
 async def best_of_n(
     n: int,
-    rows: Rows | Source,
+    rows: Rows,
     folder: Path,
     engine: ChatEngine,
     evaluator: Evaluator,

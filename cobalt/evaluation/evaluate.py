@@ -90,14 +90,14 @@ def _check_dialogue(messages: Any, place: str) -> None:
             raise InputError(f"{place}[{m}]: 'content' must be a text")
 
 
-def open_source(rows: Rows, code_from: str = "message", limit: int | None = None) -> Source:
+def open_source(rows: Rows, code_from: str = "message") -> Source:
     """The input of an evaluation, checked in full: `conversations` and `hidden_test_cases` as published."""
 
     def check(row: Row, where: str) -> None:
         tests_of(row, "hidden_test_cases", where)
         programs_of(row, where, code_from)
 
-    return Source(rows, check, limit)
+    return Source(rows, check)
 
 
 async def hidden_tests(
@@ -109,8 +109,6 @@ async def hidden_tests(
     per_test: bool = False,
     shared_verdicts: bool = True,
     seed: int = 0,
-    limit: int | None = None,
-    concurrency: int = _CONCURRENCY,
     progress: Progress | None = None,
 ) -> HiddenTests:
     """Run every program of `conversations` on `hidden_test_cases`, any number of samples (S) and turns (T).
@@ -126,7 +124,7 @@ async def hidden_tests(
     """
     if code_from not in CODE_FROM:
         raise InputError(f"--code_from must be one of {', '.join(CODE_FROM)}, got {code_from!r}")
-    source = rows if isinstance(rows, Source) else open_source(rows, code_from, limit)
+    source = rows if isinstance(rows, Source) else open_source(rows, code_from)
     refuse_overwriting(source, output)
     settings: dict[str, Any] = {"stage": STAGE, "input_sha256": source.sha256, "code_from": code_from}
     if per_test:
@@ -138,7 +136,7 @@ async def hidden_tests(
         return await _evaluated(row, evaluator, code_from, per_test, shared_verdicts)
 
     run = await run_rows(
-        source, work, output=output, concurrency=concurrency, settings=settings, label=STAGE,
+        source, work, output=output, concurrency=_CONCURRENCY, settings=settings, label=STAGE,
         progress=progress, inputs=source.inputs(),
     )  # fmt: skip
     return await asyncio.to_thread(_finish, run, set(source.ids), code_from, seed)
