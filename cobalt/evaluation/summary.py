@@ -12,7 +12,6 @@ from typing import Any
 import numpy as np
 
 from cobalt.errors import InputError
-from cobalt.evaluation.compare import RESAMPLES
 from cobalt.evaluation.evaluated_rows import (
     FUNCTIONAL,
     INFRA_ERROR,
@@ -132,7 +131,7 @@ def _gain(outcomes: Sequence[Outcomes], turn: int, seed: int) -> dict[str, Any] 
     if not both:
         return None
     old, new = ([rates[key] for key in both] for rates in (first, now))
-    found = paired_bootstrap(new, old, n=RESAMPLES, seed=seed)
+    found = paired_bootstrap(new, old, seed=seed)
     return {"points": 100 * found.mean, "ci95": bounds(found, 100)}
 
 

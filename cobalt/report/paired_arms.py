@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 from cobalt.errors import InfraError, InputError
-from cobalt.evaluation.compare import RESAMPLES
 from cobalt.evaluation.evaluated_rows import EvaluatedRun, TaskId, bounds, refuse_unlike, task_rates
 from cobalt.evaluation.summary import pooled_steps, summarize
 from cobalt.report.examples import examples
@@ -79,9 +78,7 @@ def gain(
     A percentile bootstrap, as in `cobalt compare`, that resamples tasks (`ci95`) or structures
     (`ci95_by_structure`, None for a bound where there is one structure only). `n` is the number of tasks.
     """
-    by_task, by_structure = (
-        paired_bootstrap(new, old, clusters, n=RESAMPLES, seed=seed) for clusters in (None, groups)
-    )
+    by_task, by_structure = (paired_bootstrap(new, old, each, seed=seed) for each in (None, groups))
     return {
         "points": 100 * by_task.mean,
         "ci95": bounds(by_task, 100),
