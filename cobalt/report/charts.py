@@ -156,6 +156,7 @@ def training(
             axes.plot(steps, values, color=colours[shades[name]], linewidth=0.7, alpha=0.4)
             axes.plot(steps, [sum(v) / len(v) for v in last], color=colours[shades[name]], linewidth=1.8)
         axes.set_title(title, fontsize=9, color=colours["ink"], loc="left")
+    several[0].set_xlabel("step")
     hide(several[len(drawn) :])
     if len(curves) > 1:
         legend(drawing, [(name[:22], colours[shades[name]]) for name in curves], colours)

@@ -86,7 +86,7 @@ def _by_slot(results: Results) -> Table:
         for row in results["slots"]
     ]
     return Table(
-        "by_slot", f"What it learned: turn {results['turns']} by what the statement leaves vague, %",
+        "by_slot", f"Turn {results['turns']} by what the statement leaves vague, %",
         ["tasks with", "n", "before → after", _COUNTED], rows,
         "“Constant vague” holds every task in which it is, “only constant vague” those in which nothing "
         "else is.",
