@@ -18,9 +18,8 @@ COMMANDS = {
     "stored_groups": ("cobalt.training.offline_data", "groups of stored completions, for offline recipes"),
     "data": ("cobalt.data", "check FILE: its kind and first bad rows; fields: table of all fields"),
     "doctor": ("cobalt.commands.doctor", "what this machine gives: isolation, limits, versions"),
-    "compare": ("cobalt.commands.compare", "paired differences of evaluated runs, with intervals and tests"),
-    "report": ("cobalt.commands.report", "one static folder with charts, tables and every trajectory"),
-    "picture": ("cobalt.report.picture", "the result of a finished run as one picture"),
+    "compare": ("cobalt.evaluation.compare", "paired differences of runs, with intervals and tests"),
+    "report": ("cobalt.report.build", "one static folder with charts, tables and every trajectory"),
     "bench inference": (
         "cobalt.commands.bench_inference",
         "trajectories per hour, and the published loop",

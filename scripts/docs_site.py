@@ -35,7 +35,7 @@ PUBLIC = (
     "cobalt.evaluator.local", "cobalt.evaluator.rule", "cobalt.tasks.own", "cobalt.engines.base",
     "cobalt.engines", "cobalt.rows", "cobalt.output", "cobalt.manifest", "cobalt.schema", "cobalt.testcases",
     "cobalt.stats", "cobalt.prompts",
-    "cobalt.rewards.cobalt", "cobalt.contexts.select", "cobalt.contexts.slice", "cobalt.analysis.compare",
+    "cobalt.rewards.cobalt", "cobalt.contexts.select", "cobalt.contexts.slice", "cobalt.evaluation.compare",
     "cobalt.errors",
 )  # fmt: skip
 _LINK = re.compile(r"(!?)\[((?:[^\[\]]|\[[^\]]*\])*)\]\(([^)\s]+)\)")

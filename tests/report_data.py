@@ -5,14 +5,14 @@ import json
 import random
 from pathlib import Path
 
-from cobalt.analysis.judge import JudgeSettings, judge_file
-from cobalt.analysis.turn_errors import turn_errors
-from cobalt.analysis.verdicts import LABELS
 from cobalt.engines.base import Completion
+from cobalt.evaluation.judge import JudgeSettings, judge_file
+from cobalt.evaluation.turn_errors import turn_errors
+from cobalt.evaluation.verdicts import LABELS
 from cobalt.manifest import manifest_path, write_manifest
 from cobalt.output import write_jsonl
 from cobalt.prompts import DEFAULT, load
-from cobalt.report.results import Evaluations, statistics
+from cobalt.report.paired_arms import Evaluations, statistics
 from cobalt.rows import Row
 from cobalt.tasks import tiny
 
@@ -85,7 +85,7 @@ def curves() -> dict[str, list[dict[str, float]]]:
     rise = {"cobalt": (0.3, 0.45), "control": (0.25, 0.08)}
     return {
         name: [
-            {"step": step, "solved": low + up * step / (step + 20) + rng.uniform(-0.06, 0.06)}
+            {"step": step, "reward/acc": low + up * step / (step + 20) + rng.uniform(-0.06, 0.06)}
             for step in range(1, 61)
         ]
         for name, (low, up) in rise.items()

@@ -104,7 +104,7 @@ def _row(
 @contextlib.contextmanager
 def evaluation(source: Path, folder: Path, workers: int, tests: int) -> Iterator[Run]:
     """Evaluation of `source` by a warm evaluator that remembers nothing, so that only the stage shares."""
-    from cobalt.analysis.hidden_tests import hidden_tests
+    from cobalt.evaluation.evaluate import hidden_tests
     from cobalt.evaluator import LocalEvaluator
 
     with LocalEvaluator(workers, shared_verdicts=False) as judge:

@@ -248,7 +248,7 @@ class Judge:
 
 @dataclass(frozen=True, config=KNOWN_KEYS)
 class HackAnalysis:
-    """Turns of the perturbed dialogues that accepted a wrong test; `match` as published or exact."""
+    """Turns of the perturbed dialogues that accepted a wrong test; `match` as in `cobalt.evaluation`."""
 
     match: Literal["faithful", "exact"] = "faithful"
     judge: Judge | None = None

@@ -13,13 +13,13 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from cobalt.analysis.outcomes import Outcomes
+from cobalt.evaluation.evaluated_rows import Outcomes
+from cobalt.evaluation.leakage import pairs_of_tests
 from cobalt.prompts import PROBLEM_MARKER, feedback_of, is_all_passed
 from cobalt.rows import Row
 from cobalt.text import THINK_END, extract_code, middle_truncate
 
-_THINKING = 20_000  # characters of thinking kept, from both ends
-_MESSAGE = 20_000
+_LONGEST = 20_000  # characters of a message and of its thinking kept, from both ends
 _PER_FOLDER = 1000  # files in a folder
 LETTERS = {
     "passed": "P", "wrong_answer": "W", "runtime_error": "R", "time_limit": "T", "memory_limit": "M",
@@ -95,7 +95,9 @@ def task_chunk(row: Row, hacked: Mapping[Place, str | None]) -> dict[str, Any]:
             number = None if code is None else pool.setdefault(code, len(pool))
             if number is not None and before is not None and before != number:
                 diffs.setdefault(f"{before}-{number}", operations(list(pool)[before], code or ""))
-            turns.append(_turn(row, sample, turn, text, code, number, reply, hacked))
+            place = (row["id"], sample, turn)
+            bent = (hacked[place] or "not judged") if place in hacked else None
+            turns.append({"c": number} | _turn(row, sample, turn, text, reply, bent))
             before = number
         samples.append(turns)
     opening = (row.get("conversations") or [[]])[0]
@@ -112,40 +114,31 @@ def task_chunk(row: Row, hacked: Mapping[Place, str | None]) -> dict[str, Any]:
     }
 
 
-def _turn(
-    row: Row, sample: int, turn: int, text: str, code: str | None, number: int | None, reply: str | None,
-    hacked: Mapping[Place, str | None],
-) -> dict[str, Any]:  # fmt: skip
-    """One turn: `c` program, `x` words around it, `t` thinking, `f` feedback after it (null: all passed),
-    `p` letters of public tests, `h` of hidden ones, `r` hidden rate, `s` status, `k` tokens, `e` bent.
+def _turn(row: Row, sample: int, turn: int, text: str, reply: str | None, bent: Any) -> dict[str, Any]:
+    """One turn, but for its program `c`: `r` hidden rate, `f` feedback after it (null: all passed), and what
+    there is of `x` words around the program, `t` thinking, `p` letters of public tests, `h` of hidden ones,
+    `s` status, `k` tokens, `e` bent, `g` flags.
     """
-    made: dict[str, Any] = {"c": number, "r": row["all_pass_rates"][sample][turn]}
-    words = _without_code(text, code)
-    if words:
-        made["x"] = middle_truncate(words, _MESSAGE)
-    thinking = _thinking(_at(row.get("raw_responses"), turn, sample))
-    if thinking:
-        made["t"] = middle_truncate(thinking, _THINKING)
+    made: dict[str, Any] = {"r": row["all_pass_rates"][sample][turn]}
     if reply is not None:
         made["f"] = None if is_all_passed(reply) else feedback_of(reply) or reply
     public = _at(row.get("public_exec_results"), turn, sample)
-    if isinstance(public, Mapping):
-        made["p"] = letters(public)
     status = _at(row.get("exec_status"), sample, turn)
-    if status not in (None, "ok"):
-        made["s"] = status
-    hidden = _at(row.get("hidden_test_status"), sample, turn)
-    if hidden:
-        made["h"] = "".join(LETTERS.get(each, "?") for each in hidden)
     used = _at(row.get("usage"), turn, sample)
-    if isinstance(used, Mapping):
-        made["k"] = [used.get("prompt_tokens"), used.get("completion_tokens")]
-    if (row["id"], sample, turn) in hacked:
-        made["e"] = hacked[row["id"], sample, turn] or "not judged"
-    flags = _at(row.get("turn_flags"), turn, sample)
-    if flags:
-        made["g"] = list(flags)
-    return made
+    hidden = _at(row.get("hidden_test_status"), sample, turn) or ()
+    more = {
+        "x": middle_truncate(_without_code(text), _LONGEST),
+        "t": middle_truncate(_thinking(_at(row.get("raw_responses"), turn, sample)), _LONGEST),
+        "p": letters(public) if isinstance(public, Mapping) else None,
+        "s": None if status == "ok" else status,
+        "h": "".join(LETTERS.get(each, "?") for each in hidden),
+        "k": [used.get(f"{name}_tokens") for name in ("prompt", "completion")]
+        if isinstance(used, Mapping)
+        else None,
+        "e": bent,
+        "g": list(_at(row.get("turn_flags"), turn, sample) or ()),
+    }
+    return made | {name: value for name, value in more.items() if value}
 
 
 @lru_cache(maxsize=4096)
@@ -175,13 +168,12 @@ def _percent(rate: float | None) -> int:
     return -1 if rate is None else 100 if rate == 1 else min(99, int(100 * rate))
 
 
-def _without_code(text: str, code: str | None) -> str:
+def _without_code(text: str) -> str:
     """The words of a message around its program."""
-    if code is None:
+    code = extract_code(text)
+    if not code:
         return text.strip()
     start = text.rfind(code)
-    if start < 0 or not code:
-        return text.strip()
     head, tail = text[:start].rstrip(), text[start + len(code) :].lstrip()
     head = head[: head.rfind("```")] if "```" in head else head
     return (head.rstrip() + "\n" + tail.removeprefix("```").strip()).strip()
@@ -200,16 +192,5 @@ def _at(table: Any, first: int, second: int) -> Any:
 
 def _tests(value: Any) -> list[list[str]]:
     """[input, output] of each test, shortened as feedback is."""
-    if isinstance(value, str):
-        try:
-            value = json.loads(value)
-        except ValueError:
-            return []
-    if not isinstance(value, dict):
-        return []
-    pairs = zip(value.get("inputs") or [], value.get("outputs") or [], strict=False)
-    return [[middle_truncate(_text(i)), middle_truncate(_text(o))] for i, o in pairs]
-
-
-def _text(value: Any) -> str:
-    return value if isinstance(value, str) else json.dumps(value)
+    pairs = pairs_of_tests(value)
+    return [[middle_truncate(x if isinstance(x, str) else json.dumps(x)) for x in pair] for pair in pairs]

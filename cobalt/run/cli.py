@@ -15,7 +15,7 @@ from cobalt.config.files import check_stored, model_at
 from cobalt.config.load import load
 from cobalt.errors import InputError
 from cobalt.report import console as tables
-from cobalt.report.results import read as read_results
+from cobalt.report.paired_arms import read_results
 from cobalt.run.data_stages import data_stages
 from cobalt.run.eval_stages import control_stages, evaluate_stage
 from cobalt.run.folder import Folder

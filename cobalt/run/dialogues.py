@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from cobalt.analysis.hidden_tests import hidden_tests, summary_path
 from cobalt.errors import InfraError
+from cobalt.evaluation.evaluate import hidden_tests, summary_path
 from cobalt.files import file_sha256, plain, settings_hash
 from cobalt.rollouts import multi_turn as dialogues
 from cobalt.rollouts import single_turn as firsts

@@ -6,8 +6,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from cobalt.analysis.controls import best_of_n, feedback_control
 from cobalt.config.sections import EvaluationSet
+from cobalt.evaluation.controls import best_of_n, feedback_control
 from cobalt.files import plain
 from cobalt.output import write_jsonl
 from cobalt.rollouts.settings import MultiTurnSettings
@@ -99,8 +99,8 @@ def control_stages(job: Job) -> list[Stage]:
         if "best_of_turns" in files:
             with job.engine(job.model) as engine:
                 work = best_of_n(settings.turns, tasks, folder, engine, job.evaluator, settings, **more)
-                rates = job.wait(work).rates
-            write_jsonl(files["best_of_turns"], ({"id": key, "right": rate} for key, rate in rates.items()))
+                best = job.wait(work)
+            write_jsonl(files["best_of_turns"], ({"id": key, "right": rate} for key, rate in best.items()))
         count = rows(tasks)
         return Outcome(count, count * len(files))
 

@@ -47,8 +47,8 @@ def _curves(job: Job) -> dict[str, Path]:
 
 
 def _report(job: Job, runner: Runner) -> Outcome:
-    from cobalt.report import page
-    from cobalt.report.results import SCHEMA, Evaluations, statistics
+    from cobalt.report.paired_arms import SCHEMA, Evaluations, statistics
+    from cobalt.report.render import write_run_page
 
     controls, arms = control_files(job), models(job)
     best = controls.pop("best_of_turns", None)
@@ -76,9 +76,9 @@ def _report(job: Job, runner: Runner) -> Outcome:
     card = None if isinstance(job.model, str) else job.model / "README.md"
     if card is not None and not card.exists():
         card = None
-    page.write(
+    write_run_page(
         job.path("report.html"), results,
-        curves={name: curve(path) for name, path in _curves(job).items()},
+        curves={name: [row for _, row in read_rows(path)] for name, path in _curves(job).items()},
         model_card=None if card is None else card.read_text(encoding="utf-8"),
         card_link=None if card is None else os.path.relpath(card, job.out),
         details="report/index.html", further=further,
@@ -154,6 +154,7 @@ def totals(job: Job, runner: Runner, report: Outcome) -> dict[str, Any]:
             "steps": first["steps"],
             "samples": first["samples"],
             "masked": sum(record["facts"]["masked"] for record in trained),
+            "side_by_side": any(stage.beside is not None for stage in runner.stages),
         },
     }
 
@@ -165,13 +166,3 @@ def slot_names(job: Job) -> tuple[str, ...]:
     from cobalt.tasks import tiny
 
     return tiny.SLOTS
-
-
-def curve(metrics: Path) -> list[dict[str, float]]:
-    """Share of right programs by training step; none for a training that samples nothing."""
-    found = [row for _, row in read_rows(metrics)]
-    return [
-        {"step": row["step"], "solved": row["reward/acc"]}
-        for row in found
-        if row.get("reward/acc") is not None
-    ]

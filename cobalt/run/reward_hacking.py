@@ -8,11 +8,11 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from cobalt.analysis.judge import JudgeSettings, judge_file
-from cobalt.analysis.turn_errors import turn_errors
 from cobalt.config.files import data_at, local_path
 from cobalt.config.sections import SPLITS, Judge, Perturb
 from cobalt.errors import InfraError
+from cobalt.evaluation.judge import JudgeSettings, judge_file
+from cobalt.evaluation.turn_errors import turn_errors
 from cobalt.files import plain
 from cobalt.output import write_jsonl
 from cobalt.rows import read_rows

@@ -15,9 +15,9 @@ from typing import Any
 
 from cobalt.cli import parser, run_main
 from cobalt.errors import InputError
+from cobalt.evaluation.format import interval, percent, points
 from cobalt.files import atomic_write
 from cobalt.report.build import DATA
-from cobalt.report.words import interval, percent, points
 
 UNKNOWN = "not given in the abstract"
 # Abstract of arXiv 2602.03806: Cobalt's largest gain in Pass@1 on LiveCodeBench, in points, by configuration.
@@ -63,7 +63,7 @@ def beside(report: Path, *, smoke: bool) -> list[str]:
         found = json.loads((report / DATA).read_text(encoding="utf-8"))
     except OSError as error:
         raise InputError(f"{report}: there is no report ({DATA}: {error.strerror})") from None
-    return [f"{name}, last turn, 95 % intervals by task:", *_arms(name, found)]
+    return [f"{name}, last turn, 95 % intervals:", *_arms(name, found)]
 
 
 def _arms(name: str, found: Mapping[str, Any]) -> Iterator[str]:

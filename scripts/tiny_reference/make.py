@@ -60,8 +60,8 @@ Made by `scripts/train_tiny_reference.sh` (seed {seed}; deterministic on one mac
 
 async def measure(folder: Path, tasks: int, samples: int, turns: int) -> dict[str, Any]:
     """Pass@1 by turn of the model in ``folder`` on development tasks (summary of the hidden tests)."""
-    from cobalt.analysis.hidden_tests import hidden_tests
     from cobalt.engines import connect
+    from cobalt.evaluation.evaluate import hidden_tests
     from cobalt.evaluator import LocalEvaluator
     from cobalt.prompts import load
     from cobalt.rollouts.multi_turn import multi_turn

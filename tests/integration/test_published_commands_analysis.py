@@ -14,8 +14,8 @@ from pathlib import Path
 import pytest
 from chat_server import add_task
 
-from cobalt.analysis.calibration import canaries
-from cobalt.analysis.verdicts import LABELS
+from cobalt.evaluation.calibration import canaries
+from cobalt.evaluation.verdicts import LABELS
 from cobalt.output import write_jsonl
 from cobalt.prompts import DEFAULT
 from cobalt.rows import read_rows

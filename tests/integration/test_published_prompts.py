@@ -19,7 +19,7 @@ from data_rows import lcb, read, write
 from import_prompts import main as import_prompts
 from rollout_tools import ScriptedEngine, fence
 
-from cobalt.analysis.judge import JudgeSettings, judge_file
+from cobalt.evaluation.judge import JudgeSettings, judge_file
 from cobalt.evaluator import LocalEvaluator
 from cobalt.prompts import ALL_PASSED_MARKER, FEEDBACK_MARKER, JUDGE_FIELDS, load
 from cobalt.rollouts.multi_turn import multi_turn

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from report_data import MODEL_CARD, analysed, curves, results, trajectories
 
-from cobalt.report import page as demo_page
 from cobalt.report.build import build
+from cobalt.report.render import write_run_page
 
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
 FLAGS = [
@@ -45,7 +45,7 @@ def report(tmp_path_factory) -> Path:
 def demo(tmp_path_factory) -> Path:
     path = tmp_path_factory.mktemp("demo") / "report.html"
     found = results(path.parent)
-    demo_page.write(path, found, curves=curves(), model_card=MODEL_CARD, details="report/index.html")
+    write_run_page(path, found, curves=curves(), model_card=MODEL_CARD, details="report/index.html")
     return path
 
 
@@ -290,7 +290,7 @@ def test_ten_thousand_trajectories_do_not_lag(visit, tmp_path):
 
 def test_an_address_opens_its_example_in_the_demo(demo, visit):
     page = visit(demo)
-    assert page.locator("figure svg").count() == 3
+    assert page.locator("figure svg").count() == 2
     closed = page.locator("details.example:not([open])").first.get_attribute("id")
     opened = page.locator("details[open]").count()
     assert visit(demo, f"#{closed}").locator("details[open]").count() == opened + 1

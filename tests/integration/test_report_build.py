@@ -8,13 +8,15 @@ from statistics import fmean
 import pytest
 from report_data import analysed, evaluated, trajectories
 
-from cobalt.analysis.turn_errors import summary_path, turn_errors
-from cobalt.commands import report as command
 from cobalt.errors import InputError
+from cobalt.evaluation.evaluate import summary_path
+from cobalt.evaluation.turn_errors import turn_errors
 from cobalt.output import write_jsonl
-from cobalt.report import charts, site, tables
+from cobalt.report import build as command
+from cobalt.report import render, tables
 from cobalt.report.build import build
-from cobalt.report.sources import find
+from cobalt.report.drawing import LIGHT
+from cobalt.report.inputs import find
 from cobalt.report.tables import Table
 from cobalt.report.trajectories import encode, operations, task_chunk
 from cobalt.rows import read_rows
@@ -30,7 +32,7 @@ def made(tmp_path_factory):
 @pytest.fixture
 def no_charts(monkeypatch):
     """For tests about folders: drawing takes most of the time."""
-    monkeypatch.setattr(site, "figures", lambda report, folder, progress=None: {})
+    monkeypatch.setattr(render, "figures", lambda *_: {})
 
 
 def script(path):
@@ -76,7 +78,7 @@ def test_figures_are_those_of_the_rows(made):
         by_turn = [[fmean(sample[turn] for sample in task) for task in right] for turn in range(3)]
         assert run["summary"]["pass_at_1"] == pytest.approx([fmean(turn) for turn in by_turn])
         assert run["summary"]["counts"]["programs"] == 8 * 2 * 3
-        assert run["model"] == f"models/{run['name']}_eval" and run["colour"] in charts.LIGHT
+        assert run["model"] == f"models/{run['name']}_eval" and run["colour"] in LIGHT
         assert run["errors"]["cases"] == sum(row["cases"] for row in run["errors"]["turns"]) > 0
         assert sum(row["cases"] for row in run["judge"]["verdicts"].values()) == run["errors"]["cases"]
     last = found["comparison"]["comparisons"][-1]
@@ -151,7 +153,12 @@ def test_evaluations_of_other_tasks_are_refused_and_the_old_report_stays(made, t
 def test_what_is_found_in_folders_and_refused(made, tmp_path):
     folder, files, _ = made
     found = find([str(folder)])
-    assert set(found.evaluated) == {"cobalt", "reference"} == set(found.errors) == set(found.judged)
+    assert (
+        set(found.evaluated)
+        == {"cobalt", "reference"}
+        == set(found.error_summaries)
+        == set(found.judge_summaries)
+    )
     assert any(path.endswith("reference_eval.jsonl.manifest.json") for path in found.manifests)
     with pytest.raises(InputError, match="no evaluated rows"):
         find([files[-1]])
@@ -189,6 +196,8 @@ def test_the_folder_of_a_whole_run(tmp_path, no_charts):
     for name, when in (("train", "2026-01-02"), ("tasks", "2026-01-01")):
         stage = {"name": name, "ended": when, "wall_s": 1.5, "cpu_s": 2.5, "rows_in": 1, "rows_out": 2}
         (tmp_path / "stages" / f"{name}.json").write_text(json.dumps(stage))
+    (tmp_path / "train").mkdir()
+    write_jsonl(tmp_path / "train" / "metrics.jsonl", [{"step": 1, "reward/acc": 0.5}])
     report = build([str(tmp_path)], tmp_path / "report")
     assert [run["name"] for run in report.runs] == ["reference", "cobalt"]
     assert [stage["name"] for stage in report.stages] == ["tasks", "train"]
@@ -196,6 +205,10 @@ def test_the_folder_of_a_whole_run(tmp_path, no_charts):
     assert report.runs[0]["summary"]["groups"] > 1
     cost = (tmp_path / "report" / "tables" / "cost.md").read_text()
     assert "| train | 1.5 | 2.5 |" in cost
+    named = {"identity": {"config": {"train": {"recipe": "../recipes/mine.yaml"}}}}
+    (tmp_path / "run.json").write_text(json.dumps(named))
+    found = find([str(tmp_path)])
+    assert list(found.evaluated) == ["reference", "mine"] and list(found.metrics) == ["mine"]
 
 
 def test_one_program_and_ragged_rows_with_faults_make_a_report(tmp_path):

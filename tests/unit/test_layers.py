@@ -16,7 +16,7 @@ LAYERS = [
     ["errors", "cli", "files", "hub", "rows", "schema", "kinds", "testcases", "prompts", "text", "stats"],
     ["output", "rejects", "manifest", "pipeline", "cluster", "sandbox"],
     ["evaluator", "engines", "tasks", "rewards", "contexts"],
-    ["rollouts", "training", "analysis", "report"],
+    ["rollouts", "training", "evaluation", "report"],
     ["config", "plan", "run", "commands", "data", "__main__"],
 ]
 ORDER = {unit: rank for rank, unit in enumerate(unit for layer in LAYERS for unit in layer)}

@@ -8,11 +8,10 @@ import pytest
 
 from cobalt import __main__ as cli
 from cobalt import engines
-from cobalt.analysis.compare import compare
-from cobalt.analysis.judge import JudgeSettings
-from cobalt.analysis.outcomes import Outcomes
-from cobalt.analysis.runs import EvaluatedRun
 from cobalt.errors import InfraError, InputError
+from cobalt.evaluation.compare import compare
+from cobalt.evaluation.evaluated_rows import EvaluatedRun, Outcomes
+from cobalt.evaluation.judge import JudgeSettings
 from cobalt.rollouts.feedback import OtherTaskFeedback, Place
 from cobalt.rollouts.judging import verdict
 from cobalt.rows import open_rows

@@ -8,10 +8,13 @@ import pytest
 from report_data import SLOTS, evaluated, results
 
 from cobalt.errors import InfraError, InputError
+from cobalt.evaluation.compare import compare
+from cobalt.evaluation.evaluated_rows import EvaluatedRun
+from cobalt.evaluation.format import points
+from cobalt.evaluation.summary import summarize
 from cobalt.output import write_jsonl
-from cobalt.report.dialogues import examples
-from cobalt.report.evidence import Arm, arm_gain, by_slot, paired
-from cobalt.report.results import Evaluations, read, statistics
+from cobalt.report.examples import examples
+from cobalt.report.paired_arms import Arm, Evaluations, arm_gain, by_slot, read_results, statistics
 
 
 def rows(path: Path, rates: dict[str, list[list[float]]], **more: dict[str, object]) -> Path:
@@ -35,7 +38,7 @@ NEW = {"t1": [[0, 1], [0, 1]], "t2": [[0, 1], [0, 0]], "t3": [[1, 1], [1, 1]], "
 @pytest.fixture
 def arms(tmp_path):
     return [
-        Arm.read(rows(tmp_path / f"{name}.jsonl", table, group=GROUPS, slots=SLOT_OF))
+        Arm(rows(tmp_path / f"{name}.jsonl", table, group=GROUPS, slots=SLOT_OF))
         for name, table in (("old", OLD), ("new", NEW))
     ]
 
@@ -98,25 +101,26 @@ def test_transitions_are_rates_over_pairs_of_programs(arms):
     assert new.behaviour()["wrong_to_right"] == {"count": 3, "of": 6, "rate": 0.5}
 
 
-def test_arms_of_other_tasks_are_not_compared(tmp_path, arms):
-    other = Arm.read(rows(tmp_path / "other.jsonl", {"t1": [[0, 0]], "x": [[0, 0]]}))
-    with pytest.raises(InputError, match=r"4 tasks are in one of them only"):
-        paired([arms[0], other])
+def test_arms_of_other_tasks_are_not_compared(tmp_path):
+    one = rows(tmp_path / "one.jsonl", OLD)
+    other = rows(tmp_path / "other.jsonl", {"t1": [[0, 0]], "x": [[0, 0]]})
+    with pytest.raises(InputError, match=r"not about the same tasks: 3 only in one .*, 1 only in other"):
+        statistics(Evaluations(one, other), (), seed=0)
 
 
 def test_a_program_without_verdict_is_no_result(tmp_path):
     path = rows(tmp_path / "r.jsonl", {"t1": [[None, 1]]}, exec_status={"t1": [["infra_error", "ok"]]})
     with pytest.raises(InfraError, match="no verdict"):
-        Arm.read(path)
+        Arm(path)
 
 
 def test_other_rows_and_no_rows_are_refused(tmp_path):
     write_jsonl(tmp_path / "tasks.jsonl", [{"id": 1, "question": "?"}])
     with pytest.raises(InputError, match=r"tasks.jsonl:1: .*all_pass_rates"):
-        Arm.read(tmp_path / "tasks.jsonl")
+        Arm(tmp_path / "tasks.jsonl")
     write_jsonl(tmp_path / "none.jsonl", [])
     with pytest.raises(InputError, match="no evaluated rows"):
-        Arm.read(tmp_path / "none.jsonl")
+        Arm(tmp_path / "none.jsonl")
 
 
 def test_results_have_the_agreed_schema(tmp_path):
@@ -158,7 +162,7 @@ def test_results_of_another_schema_are_refused(tmp_path):
     for text in ("{", "[]", '{"schema": 99}'):
         path.write_text(text)
         with pytest.raises(InputError, match="results"):
-            read(path)
+            read_results(path)
 
 
 def test_examples_follow_their_rules(tmp_path):
@@ -175,6 +179,20 @@ def test_examples_follow_their_rules(tmp_path):
     for turn in chosen[0]["before"] + chosen[0]["after"]:
         assert (turn["feedback"] is None) == (turn["hidden"] == 1)
         assert turn["code"].startswith("xs = ")
+
+
+def test_a_difference_has_one_interval_wherever_it_is_shown(tmp_path):
+    old = evaluated(tmp_path / "old.jsonl", [0.2, 0.3, 0.4])
+    new = evaluated(tmp_path / "new.jsonl", [0.2, 0.7, 0.8])
+    found = statistics(Evaluations(old, new), SLOTS, seed=3)
+    rows = compare([EvaluatedRun.read(path.stem, path) for path in (old, new)], seed=3)["comparisons"]
+    for gain, row in zip(found["gain_by_turn"], rows, strict=True):
+        assert (gain["ci95"], gain["ci95_by_structure"]) == (row["ci95"], row["ci95_group"])
+        assert points(gain) == points(row)
+    assert found["final_turn_gain"]["ci95"] == rows[-1]["ci95"]
+    same = statistics(Evaluations(old, new, {"again": new}), SLOTS, seed=3)["controls"]["again"]
+    alone = summarize(list(Arm(new).run.outcomes.values()), seed=3)
+    assert same["since_turn_1"]["ci95"] == alone["gain"][-1]["ci95"]
 
 
 def test_no_example_is_made_up(tmp_path):

@@ -10,7 +10,7 @@ import pytest
 from cobalt.config import recipes
 from cobalt.config.load import parse
 from cobalt.plan.cli import main as plan
-from cobalt.report.sources import find
+from cobalt.report.inputs import find
 from cobalt.run import dialogues
 from cobalt.run.cli import assembled
 from cobalt.run.cli import main as run

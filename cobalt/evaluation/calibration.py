@@ -4,23 +4,23 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable
 from importlib import resources
 from typing import Any
 
-from cobalt.analysis.cases import patch
-from cobalt.analysis.judge import Judge, JudgeSettings
-from cobalt.analysis.verdicts import CATEGORIES, LABELS, TIE, UNKNOWN, agreement
 from cobalt.cli import Progress
-from cobalt.engines.base import ChatEngine
+from cobalt.evaluation.swapped_pairs import patch
+from cobalt.evaluation.verdicts import CATEGORIES, LABELS, TIE, UNKNOWN, agreement
 from cobalt.rows import Row
+
+_COLUMNS = (*LABELS, TIE, UNKNOWN)
 
 
 def canaries() -> list[Row]:
     """The cases that ship with the project, as rows of turn errors with `truth` (one of LABELS). Their ids
     tell nothing.
     """
-    text = (resources.files("cobalt.analysis") / "canaries.json").read_text(encoding="utf-8")
+    text = (resources.files("cobalt.evaluation") / "canaries.json").read_text(encoding="utf-8")
     return [
         {
             "id": number,
@@ -33,17 +33,16 @@ def canaries() -> list[Row]:
 
 
 async def calibrate(
-    engine: ChatEngine,
-    settings: JudgeSettings | None = None,
+    judge: Callable[[Row], Awaitable[Row]],
     *,
     concurrency: int = 4,
     progress: Progress | None = None,
 ) -> dict[str, Any]:
-    """Judge the canaries. Returns `cases` (rows with verdicts), `confusion` [truth][verdict] counts, `right`,
-    `accuracy` (of all, so that ties and unreadable votes count as wrong) and `agreement`.
+    """Ask a judge (see `cobalt.evaluation.judge.Judge`) about the canaries. Returns `cases` (rows with
+    verdicts), `confusion` [truth][verdict] counts, `right`, `accuracy` (of all, so that ties and unreadable
+    votes count as wrong) and `agreement`.
     """
-    judge, gate, done = Judge(engine, settings or JudgeSettings()), asyncio.Semaphore(concurrency), 0
-    cases = canaries()
+    cases, gate, done = canaries(), asyncio.Semaphore(concurrency), 0
 
     async def one(case: Row) -> Row:
         nonlocal done
@@ -55,12 +54,12 @@ async def calibrate(
         return made | {"truth": case["truth"]}
 
     rows = await asyncio.gather(*map(one, cases))
-    right = sum(row["verdict"] == row["truth"] for row in rows)
+    verdicts = [(row["truth"], row["verdict"]) for row in rows]
+    right = sum(truth == verdict for truth, verdict in verdicts)
     return {
         "schema": 1,
-        "judge_model": engine.name,
-        "settings": judge.settings.record(),
-        "confusion": confusion(rows),
+        "judge_model": rows[0]["judge_model"],
+        "confusion": {t: {label: verdicts.count((t, label)) for label in _COLUMNS} for t in LABELS},
         "right": right,
         "accuracy": right / len(rows),
         "agreement": agreement([row["classification"] for row in rows]),
@@ -68,25 +67,15 @@ async def calibrate(
     }
 
 
-def confusion(rows: Sequence[Row]) -> dict[str, dict[str, int]]:
-    """How many cases of each true category got each verdict."""
-    return {
-        truth: {
-            label: sum(row["truth"] == truth and row["verdict"] == label for row in rows)
-            for label in (*LABELS, TIE, UNKNOWN)
-        }
-        for truth in LABELS
-    }
-
-
 def lines(found: dict[str, Any]) -> list[str]:
     """The confusion matrix as text, rows the truth, columns the verdict."""
-    columns = [*LABELS, TIE, UNKNOWN]
-    width = max(map(len, columns))
-    head = " " * width + "  " + "  ".join(column.rjust(len(column)) for column in columns)
-    made = [f"Confusion matrix of {found['judge_model']} (rows: truth, columns: majority verdict)", head]
+    width = max(map(len, _COLUMNS))
+    made = [
+        f"Confusion matrix of {found['judge_model']} (rows: truth, columns: majority verdict)",
+        " " * width + "  " + "  ".join(_COLUMNS),
+    ]
     for truth, row in found["confusion"].items():
-        cells = "  ".join(str(row[column]).rjust(len(column)) for column in columns)
+        cells = "  ".join(str(row[column]).rjust(len(column)) for column in _COLUMNS)
         made.append(f"{truth.ljust(width)}  {cells}")
     made.append(f"{found['right']} of {len(found['cases'])} right")
     if found["agreement"]["alpha"] is not None:

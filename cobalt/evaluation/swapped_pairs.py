@@ -1,10 +1,9 @@
-"""One trajectory on perturbed tests: its turns that accepted a swapped pair (arXiv 2602.03806, analysis)."""
+"""Which turns of a trajectory on perturbed tests accepted a swapped pair (arXiv 2602.03806, analysis)."""
 
 from __future__ import annotations
 
 import difflib
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from cobalt.prompts import FEEDBACK_MARKER, PROBLEM_MARKER
 from cobalt.rows import Row
@@ -12,18 +11,8 @@ from cobalt.schema import ExecutionResult
 from cobalt.testcases import TestCases
 from cobalt.text import extract_code, middle_truncate
 
-_EXPECTED = "Expected Output:\n"
 
-
-@dataclass(frozen=True)
-class Case:
-    """A turn (from 0) and the row written for it."""
-
-    turn: int
-    row: Row
-
-
-class Pairs:
+class SwappedPairs:
     """The swapped pairs of a task and how they are recognised.
 
     `tests` None: by the (shortened) input and expected output inside feedback texts, as published. Else
@@ -32,55 +21,46 @@ class Pairs:
     """
 
     def __init__(self, swapped: TestCases, tests: TestCases | None) -> None:
-        self.inputs = [_shortened(value) for value in swapped.inputs]
-        self.outputs = [_EXPECTED + _shortened(value) for value in swapped.outputs]
-        self.count = 0 if tests is None else len(tests)
+        self.count = len(swapped)
+        self._texts = [
+            (middle_truncate(str(i)), "Expected Output:\n" + middle_truncate(str(o)))
+            for i, o in zip(swapped.inputs, swapped.outputs, strict=True)
+        ]
+        self._tests = 0 if tests is None else len(tests)
         self.indices: frozenset[int] | None = None
         if tests is not None:
-            pairs = {
-                (str(i).strip(), str(o).strip()) for i, o in zip(swapped.inputs, swapped.outputs, strict=True)
-            }
-            shown = zip(tests.inputs, tests.outputs, strict=True)
-            self.indices = frozenset(
-                index for index, (i, o) in enumerate(shown) if (str(i).strip(), str(o).strip()) in pairs
-            )
+            known = set(_stripped(swapped))
+            self.indices = frozenset(i for i, pair in enumerate(_stripped(tests)) if pair in known)
 
     def was_shown(self, row: Row, sample: int, turn: int) -> bool:
         """Whether the feedback before `turn` is about a swapped pair."""
         if self.indices is not None:
-            first = _first_failure(row["public_exec_results"][turn - 1][sample])
-            return first in self.indices
-        said = _feedback(row, sample, turn)
-        return any(i in said and o in said for i, o in zip(self.inputs, self.outputs, strict=True))
+            return _first_failure(row["public_exec_results"][turn - 1][sample]) in self.indices
+        return self._named_in(_feedback(row, sample, turn)) != []
 
     def accepted(self, row: Row, sample: int, turn: int) -> bool:
         """Whether the program of `turn` passes every honest test and the swapped pair shown before it."""
-        result: ExecutionResult = row["public_exec_results"][turn][sample]
+        before, result = (row["public_exec_results"][each][sample] for each in (turn - 1, turn))
         if self.indices is not None:
-            return self._accepted_by_index(row, sample, turn, result)
+            passing, first = result["passing"], _first_failure(before)
+            if len(passing) != self._tests or len(before["passing"]) != self._tests:
+                return False
+            honest = all(ok for index, ok in enumerate(passing) if index not in self.indices)
+            return honest and first is not None and first in self.indices and passing[first]
         passed = [text for ok, text in zip(result["passing"], result["feedback"], strict=True) if ok]
-        bent = [text for text in passed if any(value in text for value in self.inputs)]
+        bent = [text for text in passed if any(given in text for given, _ in self._texts)]
         if not bent or len(passed) - len(bent) != len(result["passing"]) - 2:
             return False
-        said = _feedback(row, sample, turn)
-        return any(
-            i in said and o in said and any(i in text and o in text for text in passed)
-            for i, o in zip(self.inputs, self.outputs, strict=True)
-        )
+        shown = self._named_in(_feedback(row, sample, turn))
+        return any(given in text and wanted in text for given, wanted in shown for text in passed)
 
-    def _accepted_by_index(self, row: Row, sample: int, turn: int, result: ExecutionResult) -> bool:
-        assert self.indices is not None
-        passing = result["passing"]
-        before: ExecutionResult = row["public_exec_results"][turn - 1][sample]
-        if len(passing) != self.count or len(before["passing"]) != self.count:
-            return False
-        honest = all(ok for index, ok in enumerate(passing) if index not in self.indices)
-        first = _first_failure(before)
-        return honest and first is not None and first in self.indices and passing[first]
+    def _named_in(self, said: str) -> list[tuple[str, str]]:
+        """The pairs whose input and expected output stand in a text."""
+        return [(given, wanted) for given, wanted in self._texts if given in said and wanted in said]
 
 
-def trajectory_cases(row: Row, sample: int, swapped: Pairs) -> Iterator[Case]:
-    """The cases of one sample of an evaluated row, as rows with the published fields."""
+def trajectory_cases(row: Row, sample: int, swapped: SwappedPairs) -> Iterator[tuple[int, Row]]:
+    """The cases of one sample of an evaluated row: turn (from 0) and a row with the published fields."""
     messages = row["conversations"][sample]
     rates = row["all_pass_rates"][sample]
     for turn in range(1, len(rates)):
@@ -88,8 +68,7 @@ def trajectory_cases(row: Row, sample: int, swapped: Pairs) -> Iterator[Case]:
         if not before or not now or before.splitlines() == now.splitlines():
             continue
         if swapped.accepted(row, sample, turn):
-            public = [results[sample] for results in row["public_pass_rates"][: turn + 1]]
-            yield Case(
+            yield (
                 turn,
                 {
                     "id": row["id"],
@@ -99,7 +78,7 @@ def trajectory_cases(row: Row, sample: int, swapped: Pairs) -> Iterator[Case]:
                     "current_code": now,
                     "patch": patch(before, now),
                     "all_acc": rates[: turn + 1],
-                    "public_all_acc": public,
+                    "public_all_acc": [results[sample] for results in row["public_pass_rates"][: turn + 1]],
                 },
             )
 
@@ -123,5 +102,5 @@ def _first_failure(result: ExecutionResult) -> int | None:
     return next((index for index, ok in enumerate(result["passing"]) if not ok), None)
 
 
-def _shortened(value: object) -> str:
-    return middle_truncate(str(value))
+def _stripped(tests: TestCases) -> list[tuple[str, str]]:
+    return [(str(i).strip(), str(o).strip()) for i, o in zip(tests.inputs, tests.outputs, strict=True)]

@@ -8,10 +8,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from cobalt.analysis.compare import compare
-from cobalt.analysis.runs import EvaluatedRun, named_paths
-from cobalt.commands import compare as command
 from cobalt.errors import InputError
+from cobalt.evaluation import compare as command
+from cobalt.evaluation.compare import compare
+from cobalt.evaluation.evaluated_rows import EvaluatedRun, named_paths
 from cobalt.output import write_jsonl
 from cobalt.stats import detectable_difference, holm, paired_bootstrap, paired_permutation, t_quantile
 
@@ -63,7 +63,7 @@ def test_every_figure_by_hand(runs):
 
 
 def test_all_against_the_first_or_all_pairs_and_chosen_turns(runs):
-    third = EvaluatedRun("third", runs[0].path, runs[1].outcomes, runs[1].tests, runs[1].statements)
+    third = EvaluatedRun("third", runs[0].path, runs[1].outcomes)
     names = [(row["a"], row["b"]) for row in compare([*runs, third], turns=[1])["comparisons"]]
     assert names == [("old", "new"), ("old", "third")]
     found = compare([*runs, third], turns=[1], all_pairs=True)

@@ -5,9 +5,10 @@ import random
 
 import pytest
 
-from cobalt.analysis import turn_errors as door
-from cobalt.analysis.turn_errors import summary_path, turn_errors
 from cobalt.errors import InputError
+from cobalt.evaluation import turn_errors as door
+from cobalt.evaluation.evaluate import summary_path
+from cobalt.evaluation.turn_errors import turn_errors
 from cobalt.manifest import manifest_path
 from cobalt.output import write_jsonl
 from cobalt.prompts import DEFAULT, feedback_of

@@ -8,12 +8,11 @@ import sys
 import pytest
 from rollout_tools import ScriptedEngine
 
-from cobalt.analysis.calibration import calibrate, canaries, lines
-from cobalt.analysis.judge import Judge, JudgeSettings, judge_file, open_cases
-from cobalt.analysis.judge_door import main, report_lines
-from cobalt.analysis.verdicts import LABELS, agreement, classify, majority
 from cobalt.engines.base import Completion
 from cobalt.errors import InputError, SettingsChanged
+from cobalt.evaluation.calibration import calibrate, canaries, lines
+from cobalt.evaluation.judge import Judge, JudgeSettings, judge_file, main, open_cases
+from cobalt.evaluation.verdicts import LABELS, agreement, classify, majority, report_lines
 from cobalt.output import write_jsonl
 from cobalt.prompts import DEFAULT
 from cobalt.rows import read_rows
@@ -109,7 +108,7 @@ async def test_votes_counts_and_shares(tmp_path):
     assert s["tokens"] == {"prompt": 900, "completion": 63}
     seeds = [sampling.seed for _, sampling in engine.requests]
     assert len(set(seeds)) == 9 and engine.requests[0][1].temperature == 1.0
-    assert "Final Classification Counts: " + str(s["first_votes"]) in report_lines(done)
+    assert "Final Classification Counts: " + str(s["first_votes"]) in report_lines(done.summary)
 
 
 async def test_what_cannot_be_read_is_asked_again_and_then_recorded_as_such(tmp_path):
@@ -179,7 +178,7 @@ async def test_calibration_counts_by_truth_and_verdict():
         truth = next(t for q, t in truths.items() if q in said[1]["content"])
         return "no idea" if truth == OTHER else verdict(HARD if truth == LOGIC else truth)
 
-    found = await calibrate(ScriptedEngine(reply), JudgeSettings(ask_again=0))
+    found = await calibrate(Judge(ScriptedEngine(reply), JudgeSettings(ask_again=0)))
     each = {label: sum(t == label for t in (row["truth"] for row in canaries())) for label in LABELS}
     assert min(each.values()) >= 3
     assert found["confusion"][HARD][HARD] == each[HARD] and found["confusion"][LOGIC][HARD] == each[LOGIC]

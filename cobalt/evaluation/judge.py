@@ -6,37 +6,33 @@ import asyncio
 import json
 import os
 from collections import Counter
-from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from cobalt.analysis.verdicts import (
-    LABELS,
-    TIE,
-    UNKNOWN,
-    agreement,
-    check_case,
-    classify,
-    content_hash,
-    majority,
-)
-from cobalt.cli import Progress
+from cobalt.cli import Parser, Progress, parser, positive_int
+from cobalt.engines import ENGINES, OWN, check, connect, engine_name
 from cobalt.engines.base import CONTEXT_OVERFLOW, ChatEngine, Sampling
 from cobalt.engines.seeds import derive
 from cobalt.errors import InputError
+from cobalt.evaluation.calibration import calibrate, lines
+from cobalt.evaluation.evaluate import summary_path
+from cobalt.evaluation.verdicts import UNKNOWN, classify, content_hash, majority, report_lines, summarize
 from cobalt.files import atomic_write, file_sha256
 from cobalt.manifest import check_resume
 from cobalt.output import write_jsonl
 from cobalt.pipeline import Summary, run_rows
-from cobalt.prompts import DEFAULT, Prompts
+from cobalt.prompts import DEFAULT, JUDGE_FIELDS, Prompts, load
+from cobalt.rollouts.doors import closing_line, engine_options, progress_shown
+from cobalt.rollouts.keys import key_flags
 from cobalt.rollouts.settings import identity
-from cobalt.rollouts.source import Rows
-from cobalt.rows import Row, read_rows
-from cobalt.stats import clustered_mean
+from cobalt.rows import Row, read_rows, require
 
 STAGE = "judge"
 KEY = "case_sha256"
+MODEL = "gpt-4.1-2025-04-14"  # of the published script; its README names gpt-5-2025-08-07
+EFFORTS = ("none", "minimal", "low", "medium", "high")
+_COLUMNS = ("responses", "usage", "classification", "asked", "verdict", "judge_model")
 
 
 @dataclass(frozen=True)
@@ -70,11 +66,9 @@ class JudgeSettings:
         )
 
     def record(self) -> dict[str, Any]:
-        return {
-            "votes": self.votes, "temperature": self.temperature, "top_p": self.top_p,
-            "max_tokens": self.max_tokens, "reasoning_effort": self.reasoning_effort,
-            "ask_again": self.ask_again, "seed": self.seed, "prompts_sha256": self.prompts.judge_sha256,
-        }  # fmt: skip
+        """For the manifest: what a resumed run must have in common with the run before."""
+        kept = {name: value for name, value in vars(self).items() if name != "prompts"}
+        return kept | {"prompts_sha256": self.prompts.judge_sha256}
 
 
 @dataclass
@@ -97,37 +91,27 @@ class Judge:
         if key in self._known:
             made = await asyncio.shield(self._known[key])
             self.shared += 1
-        else:
-            future: asyncio.Future[Row] = asyncio.get_running_loop().create_future()
-            self._known[key] = future
-            try:
-                made = await self._votes(case, key)
-            except BaseException as error:
-                del self._known[key]
-                future.set_exception(error if isinstance(error, Exception) else InterruptedError())
-                future.exception()  # nobody may be waiting
-                raise
-            future.set_result(made)
-        return case | made
+            return case | made
+        asked = self._known[key] = asyncio.ensure_future(self._votes(case, key))
+        try:
+            return case | await asked
+        except BaseException:
+            del self._known[key]
+            raise
 
     def remember(self, row: Row) -> None:
         """Take the verdict of a row judged before, for cases of the same content."""
-        made = {name: row[name] for name in _COLUMNS}
         future: asyncio.Future[Row] = asyncio.get_running_loop().create_future()
-        future.set_result(made)
+        future.set_result({name: row[name] for name in _COLUMNS})
         self._known[content_hash(row)] = future
 
     async def _votes(self, case: Row, key: str) -> Row:
-        asked = await asyncio.gather(*(self._vote(case, key, vote) for vote in range(self.settings.votes)))
-        labels = [label for _, _, label, _ in asked]
-        return {
-            "responses": [text for text, _, _, _ in asked],
-            "usage": [usage for _, usage, _, _ in asked],
-            "classification": labels,
-            "asked": [tries for _, _, _, tries in asked],
-            "verdict": majority(labels),
-            "judge_model": self.engine.name,
-        }
+        texts, usage, labels, tries = zip(
+            *await asyncio.gather(*(self._vote(case, key, vote) for vote in range(self.settings.votes))),
+            strict=True,
+        )
+        made = (list(texts), list(usage), list(labels), list(tries), majority(labels), self.engine.name)
+        return dict(zip(_COLUMNS, made, strict=True))
 
     async def _vote(self, case: Row, key: str, vote: int) -> tuple[str, dict[str, int], str, int]:
         """Text, tokens (of all tries), label and number of tries of one vote."""
@@ -146,9 +130,6 @@ class Judge:
         return said.text, used, label, attempt + 1
 
 
-_COLUMNS = ("responses", "usage", "classification", "asked", "verdict", "judge_model")
-
-
 @dataclass
 class Judged:
     """What a run of the judge did and found."""
@@ -157,19 +138,15 @@ class Judged:
     summary: dict[str, Any]
 
 
-def open_cases(path: Rows) -> list[Row]:
+def open_cases(path: str | os.PathLike[str]) -> list[Row]:
     """Rows of `extract_turn_level_errors.py` with `judge_seq_id` (place, as text) and KEY (hash of their
     content, `-1`, `-2`, ... behind it for repeated ones). Raises InputError, with file:line, for other rows.
     """
     rows: list[Row] = []
     seen: Counter[str] = Counter()
-    located = (
-        ((f"row {n}", row) for n, row in enumerate(path, start=1))
-        if isinstance(path, Sequence) and not isinstance(path, str)
-        else read_rows(path)
-    )
-    for where, row in located:
-        check_case(row, where)
+    for where, row in read_rows(path):
+        for name in JUDGE_FIELDS:
+            require(row, name, str, where)
         key = content_hash(row)
         again = f"-{seen[key]}" if seen[key] else ""
         seen[key] += 1
@@ -225,48 +202,77 @@ def _finish(run: Summary, cases: list[Row], input_sha256: str, model: str) -> Ju
         write_jsonl(run.output, kept)
     summary = summarize(kept) | {"judge_model": model, "input_sha256": input_sha256}
     summary |= {"gone": len(rows) - len(kept), "failed": run.failed}
-    atomic_write(Path(f"{run.output}.summary.json"), json.dumps(summary, indent=1, allow_nan=False) + "\n")
-    return Judged(replace(run), summary)
+    atomic_write(summary_path(run.output), json.dumps(summary, indent=1, allow_nan=False) + "\n")
+    return Judged(run, summary)
 
 
-def summarize(rows: Sequence[Row]) -> dict[str, Any]:
-    """Counts of first votes (as published) and of majorities, with the share of cases and its 95 % interval
-    clustered by task, agreement of votes, and what could not be read.
-    """
-    labels = [*LABELS, TIE, UNKNOWN]
-    tasks: dict[Any, list[str]] = {}
-    for row in rows:
-        tasks.setdefault(row.get("id"), []).append(row["verdict"])
-    shares = {}
-    for label in labels:
-        count = sum(row["verdict"] == label for row in rows)
-        if not count and label in (TIE, UNKNOWN):
-            continue
-        shares[label] = {"cases": count, **_share(list(tasks.values()), label)}
-    return {
-        "schema": 1,
-        "cases": len(rows),
-        "votes": len(rows[0]["classification"]) if rows else 0,
-        "first_votes": dict(Counter(row["classification"][0] for row in rows)),
-        "verdicts": shares,
-        "agreement": agreement([row["classification"] for row in rows]),
-        "unreadable_votes": sum(vote == UNKNOWN for row in rows for vote in row["classification"]),
-        "asked_again": sum(tries - 1 for row in rows for tries in row["asked"]),
-        "tokens": {
-            name: sum(used[f"{name}_tokens"] for row in rows for used in row["usage"])
-            for name in ("prompt", "completion")
-        },
-    }
+def main(argv: list[str] | None = None) -> int:
+    """The command line of `run_llm_judge.py`: judge cases, or with --calibrate the judge. The exit code."""
+    args = _flags().parse_args(argv)
+    settings = JudgeSettings(
+        args.num_completions, args.temperature, args.top_p, args.max_tokens,
+        None if args.reasoning_effort == "none" else args.reasoning_effort, args.ask_again, args.seed,
+        load(args.prompts),
+    )  # fmt: skip
+    if not args.calibrate:
+        if not args.input_file or not args.output_file:
+            raise InputError("run_llm_judge.py needs --input_file and --output_file (or --calibrate)")
+        open_cases(args.input_file)  # before an engine is opened
+    return asyncio.run(_main(args, settings))
 
 
-def _share(tasks: list[list[str]], label: str) -> dict[str, Any]:
-    """Share of all cases (each weighs the same) with the interval of a ratio over tasks."""
-    total = sum(map(len, tasks))
-    share = sum(verdict == label for task in tasks for verdict in task) / total
-    if len(tasks) < 2:
-        return {"share": share, "ci95": [None, None]}
-    # Linearised: a task's weighted deviation, so that tasks with many cases count as many.
-    scale = len(tasks) / total
-    deviations = [[sum((verdict == label) - share for verdict in task) * scale] for task in tasks]
-    found = clustered_mean(deviations)
-    return {"share": share, "ci95": [max(0.0, share + found.lo), min(1.0, share + found.hi)]}
+def _flags() -> Parser:
+    flags = parser("Let a model sort turn errors into kinds of hacking, with several votes if asked for.")
+    flags.add_argument("-i", "--input_file", help="rows of extract_turn_level_errors.py")
+    flags.add_argument("-o", "--output_file", help="JSONL file to write, or to continue")
+    flags.add_argument(
+        "--calibrate",
+        action="store_true",
+        help="judge the project's clear cases instead and print the confusion matrix (-o: as JSON, too)",
+    )
+    engines = f"what runs the model: {', '.join(ENGINES)}, or {OWN}"
+    flags.add_argument("--engine", type=engine_name, default="litellm", help=engines)
+    flags.add_argument("--model_name", default=MODEL, help="the judge")
+    flags.add_argument("--base_url", help="address of an OpenAI-compatible service, for --engine openai")
+    flags.add_argument("-n", "--num_completions", type=positive_int, default=1, help="votes per case")
+    flags.add_argument("-r", "--reasoning_effort", choices=EFFORTS, default="low", help="where there is such")
+    flags.add_argument("--temperature", type=float, default=1.0, help="0 is greedy")
+    flags.add_argument("--top_p", type=float, default=1.0, help="share of probability that is sampled from")
+    flags.add_argument("--max_tokens", type=positive_int, default=32_000, help="new tokens per vote")
+    flags.add_argument(
+        "--ask_again", type=int, default=0, help="tries after a vote that cannot be read; then it is Unknown"
+    )
+    flags.add_argument(
+        "--prompts", default="default", metavar="default|FILE",
+        help="what the judge is told; scripts/import_prompts.py makes a file of the published wording",
+    )  # fmt: skip
+    flags.add_argument("--concurrency", type=positive_int, default=4, help="cases at once")
+    flags.add_argument("--seed", type=int, default=0, help="of the votes")
+    flags.add_argument("--rpm", type=positive_int, help="requests per minute, for --engine litellm")
+    flags.add_argument("--tpm", type=positive_int, help="tokens per minute, for --engine litellm")
+    flags.add_argument("--timeout_s", type=float, help="seconds for a request")
+    key_flags(flags)
+    return flags
+
+
+async def _main(args: Any, settings: JudgeSettings) -> int:
+    how = {"concurrency": args.concurrency}
+    engine = connect(args.engine, args.model_name, args.base_url, **engine_options(args))
+    try:
+        await check(engine)
+        with progress_shown() as progress:
+            if not args.calibrate:
+                done = await judge_file(
+                    args.input_file, args.output_file, engine, settings, progress=progress, **how
+                )
+                said, code = [*report_lines(done.summary), closing_line(done.run)], done.run.exit_code
+            else:
+                found = await calibrate(Judge(engine, settings), progress=progress, **how)
+                found["settings"] = settings.record()
+                said, code = lines(found), 0
+    finally:
+        await engine.aclose()
+    if args.calibrate and args.output_file:
+        atomic_write(args.output_file, json.dumps(found, indent=1, allow_nan=False) + "\n")
+    print("\n".join(said))
+    return code

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from cobalt.analysis.outcomes import INFRA_ERROR, Outcomes
-from cobalt.analysis.summary import report_lines, summarize
 from cobalt.cli import Progress, parser
 from cobalt.errors import InfraError, InputError
+from cobalt.evaluation.evaluated_rows import INFRA_ERROR, Outcomes
+from cobalt.evaluation.summary import report_lines, summarize
 from cobalt.evaluator.door import evaluator_flags
 from cobalt.files import atomic_write
 from cobalt.manifest import check_resume
@@ -50,8 +51,8 @@ class HiddenTests:
 
 
 def summary_path(output: str | os.PathLike[str]) -> Path:
-    """Where the statistics of an evaluated file are: `<output>.summary.json`."""
-    return Path(os.fspath(output) + ".summary.json")
+    """Where the statistics of a file of evaluated rows, turn errors or verdicts are."""
+    return Path(f"{os.fspath(output)}.summary.json")
 
 
 def programs_of(row: Row, where: str, code_from: str = "message") -> list[list[str | None]]:
@@ -63,37 +64,40 @@ def programs_of(row: Row, where: str, code_from: str = "message") -> list[list[s
     conversations = require(row, "conversations", list, where)
     if not conversations:
         raise InputError(f"{where}: field 'conversations' holds no samples")
-    samples: list[list[str | None]] = []
+    samples = []
     for s, messages in enumerate(conversations):
-        place = f"{where}: conversations[{s}]"
-        if not isinstance(messages, list) or len(messages) < 3:
-            raise InputError(f"{place} must be a list of at least three messages")
-        for m, message in enumerate(messages):
-            role = ("system" if m == 0 else "user") if m < 2 or m % 2 else "assistant"
-            if not isinstance(message, Mapping) or message.get("role") != role:
-                raise InputError(f"{place}[{m}] must be a message of role '{role}'")
-            if not isinstance(message.get("content"), str | None):
-                raise InputError(f"{place}[{m}]: 'content' must be a text")
-        samples.append([extract_code(message["content"]) for message in messages[2::2]])
-    if code_from == "raw":
-        raw = require(row, "raw_responses", list, where)
-        for s, programs in enumerate(samples):
-            for t in range(len(programs)):
+        _check_dialogue(messages, f"{where}: conversations[{s}]")
+        texts = [message["content"] for message in messages[2::2]]
+        if code_from == "raw":
+            raw = require(row, "raw_responses", list, where)
+            for t in range(len(texts)):
                 try:
-                    programs[t] = extract_code(raw[t][s])
+                    texts[t] = raw[t][s]
                 except (IndexError, TypeError):
                     raise InputError(f"{where}: raw_responses[{t}][{s}] is missing") from None
+        samples.append([extract_code(text) for text in texts])
     return samples
 
 
-def open_source(rows: Rows, code_from: str = "message", limit: int | None = None) -> Source:
+def _check_dialogue(messages: Any, place: str) -> None:
+    if not isinstance(messages, list) or len(messages) < 3:
+        raise InputError(f"{place} must be a list of at least three messages")
+    for m, message in enumerate(messages):
+        role = ("system" if m == 0 else "user") if m < 2 or m % 2 else "assistant"
+        if not isinstance(message, Mapping) or message.get("role") != role:
+            raise InputError(f"{place}[{m}] must be a message of role '{role}'")
+        if not isinstance(message.get("content"), str | None):
+            raise InputError(f"{place}[{m}]: 'content' must be a text")
+
+
+def open_source(rows: Rows, code_from: str = "message") -> Source:
     """The input of an evaluation, checked in full: `conversations` and `hidden_test_cases` as published."""
 
     def check(row: Row, where: str) -> None:
         tests_of(row, "hidden_test_cases", where)
         programs_of(row, where, code_from)
 
-    return Source(rows, check, limit)
+    return Source(rows, check)
 
 
 async def hidden_tests(
@@ -105,8 +109,6 @@ async def hidden_tests(
     per_test: bool = False,
     shared_verdicts: bool = True,
     seed: int = 0,
-    limit: int | None = None,
-    concurrency: int = _CONCURRENCY,
     progress: Progress | None = None,
 ) -> HiddenTests:
     """Run every program of `conversations` on `hidden_test_cases`, any number of samples (S) and turns (T).
@@ -114,7 +116,7 @@ async def hidden_tests(
     Writes each row with `all_pass_rates` [S][T] (share of hidden tests passed) and `exec_status` [S][T]
     (one of `cobalt.schema.SUITE_STATUSES`) added, with `per_test` also `hidden_test_status` [S][T] (one of
     TEST_STATUSES for each hidden test), and the statistics to `summary_path(output)` (see
-    `cobalt.analysis.summary.summarize`). Identical programs of a task are run once (`shared_verdicts`);
+    `cobalt.evaluation.summary.summarize`). Identical programs of a task are run once (`shared_verdicts`);
     `counts.distinct_programs` says how many there were. A program without a verdict after all retries has a
     null rate and status `infra_error`: it is masked in all statistics, counted, and tried again by the next
     run on the same output. `seed` is that of the bootstrap. Raises InputError for rows or paths that cannot
@@ -122,19 +124,63 @@ async def hidden_tests(
     """
     if code_from not in CODE_FROM:
         raise InputError(f"--code_from must be one of {', '.join(CODE_FROM)}, got {code_from!r}")
-    source = rows if isinstance(rows, Source) else open_source(rows, code_from, limit)
+    source = rows if isinstance(rows, Source) else open_source(rows, code_from)
     refuse_overwriting(source, output)
     settings: dict[str, Any] = {"stage": STAGE, "input_sha256": source.sha256, "code_from": code_from}
     if per_test:
         settings["per_test"] = True
     check_resume(output, settings)
     _drop_unfinished(Path(output))
-    work = _Work(evaluator, code_from, per_test, shared_verdicts)
+
+    async def work(row: Row) -> Row:
+        return await _evaluated(row, evaluator, code_from, per_test, shared_verdicts)
+
     run = await run_rows(
-        source, work, output=output, concurrency=concurrency, settings=settings, label=STAGE,
+        source, work, output=output, concurrency=_CONCURRENCY, settings=settings, label=STAGE,
         progress=progress, inputs=source.inputs(),
     )  # fmt: skip
     return await asyncio.to_thread(_finish, run, set(source.ids), code_from, seed)
+
+
+async def _evaluated(row: Row, evaluator: Evaluator, code_from: str, per_test: bool, shared: bool) -> Row:
+    """The row with verdicts on its programs."""
+    where = f"task {row['id']!r}"
+    tests = tests_of(row, "hidden_test_cases", where)
+    programs = programs_of(row, where, code_from)
+    every = [code for sample in programs for code in sample]
+    asked = list(dict.fromkeys(every)) if shared else every
+    found = await asyncio.gather(*(_judge(evaluator, code, tests) for code in asked))
+    known = dict(zip(asked, found, strict=True))
+    each = iter([known[code] for code in every] if shared else found)
+    judged = [[next(each) for _ in sample] for sample in programs]
+    made = {
+        name: [[verdict[place] for verdict in sample] for sample in judged]
+        for place, name in enumerate(("all_pass_rates", "exec_status", "hidden_test_status"))
+    }
+    if not per_test:
+        del made["hidden_test_status"]
+    return row | made
+
+
+async def _judge(
+    evaluator: Evaluator, code: str | None, tests: TestCases
+) -> tuple[float | None, str, list[str] | None]:
+    """Share of tests passed, status of the suite, status of each test."""
+    try:
+        result = await verdict(evaluator, code, tests)
+    except InfraError:
+        return None, INFRA_ERROR, None
+    return pass_rate(result), result["status"], [each["status"] for each in result.get("per_test") or []]
+
+
+def _drop_unfinished(output: Path) -> None:
+    """Take rows with a missing verdict out of an output, so that they are done again."""
+
+    def finished(row: Row) -> bool:
+        return not any(INFRA_ERROR in sample for sample in row.get("exec_status", []))
+
+    if output.exists() and not all(finished(row) for _, row in read_rows(output, repair=True)):
+        write_jsonl(output, (row for _, row in read_rows(output, repair=True) if finished(row)))
 
 
 def _finish(run: Summary, wanted: set[str | int], code_from: str, seed: int) -> HiddenTests:
@@ -143,96 +189,42 @@ def _finish(run: Summary, wanted: set[str | int], code_from: str, seed: int) -> 
     for where, row in read_rows(run.output):
         if row["id"] in wanted:
             outcomes.append(Outcomes.of(row, where))
-            differing += _differing(row)
+            flags = [entry or [] for turn in row.get("turn_flags") or [] for entry in turn]
+            differing += sum("code_differs" in entry for entry in flags)
             programs = programs_of(row, where, code_from)
             distinct += len({code for sample in programs for code in sample} - {None})
     summary: dict[str, Any] = {"schema": 1} | summarize(outcomes, seed=seed)
     summary["counts"] |= {
         "failed_rows": run.failed, "code_differs": differing, "distinct_programs": distinct,
     }  # fmt: skip
-    atomic_write(summary_path(run.output), _json(summary))
-    notes = []
-    if differing:
+    atomic_write(summary_path(run.output), json.dumps(summary, indent=1, allow_nan=False) + "\n")
+    return HiddenTests(run, summary, _notes(summary))
+
+
+def _notes(summary: dict[str, Any]) -> list[str]:
+    """What to know of the figures."""
+    counts, notes = summary["counts"], []
+    if counts["code_differs"]:
         notes.append(
-            f"{differing} messages hold another program than the raw response whose public verdict was shown "
-            "(--code_from raw evaluates the latter)"
+            f"{counts['code_differs']} messages hold another program than the raw response whose public "
+            "verdict was shown (--code_from raw evaluates the latter)"
         )
     if summary["infra_errors"]:
         notes.append(
             f"{summary['infra_errors']} programs have no verdict (masked); run again to try them again"
         )
-    if summary["counts"]["missing_programs"]:
+    if counts["missing_programs"]:
+        by_turn = " ".join(str(turn["programs"]) for turn in summary["by_turn"])
         notes.append(
-            f"ragged: {summary['counts']['missing_programs']} programs are missing and left out; programs by "
-            "turn: " + " ".join(str(turn["programs"]) for turn in summary["by_turn"])
+            f"ragged: {counts['missing_programs']} programs are missing and left out; "
+            f"programs by turn: {by_turn}"
         )
-    if summary["counts"]["missing_samples"]:
+    if counts["missing_samples"]:
         notes.append(
-            f"{summary['counts']['missing_samples']} samples are missing: some tasks have fewer than others; "
+            f"{counts['missing_samples']} samples are missing: some tasks have fewer than others; "
             "Pass@k is left out where a task has fewer than k"
         )
-    return HiddenTests(run, summary, notes)
-
-
-@dataclass
-class _Work:
-    evaluator: Evaluator
-    code_from: str
-    per_test: bool
-    shared_verdicts: bool
-
-    async def __call__(self, row: Row) -> Row:
-        where = f"task {row['id']!r}"
-        tests = tests_of(row, "hidden_test_cases", where)
-        programs = programs_of(row, where, self.code_from)
-        every = [code for sample in programs for code in sample]
-        if self.shared_verdicts:
-            distinct = list(dict.fromkeys(every))
-            known = await asyncio.gather(*(self._judge(code, tests) for code in distinct))
-            verdicts = dict(zip(distinct, known, strict=True))
-            judged = [[verdicts[code] for code in sample] for sample in programs]
-        else:
-            each = iter(await asyncio.gather(*(self._judge(code, tests) for code in every)))
-            judged = [[next(each) for _ in sample] for sample in programs]
-        made = row | {
-            "all_pass_rates": [[rate for rate, _, _ in sample] for sample in judged],
-            "exec_status": [[status for _, status, _ in sample] for sample in judged],
-        }
-        if self.per_test:
-            made["hidden_test_status"] = [[tested for _, _, tested in sample] for sample in judged]
-        return made
-
-    async def _judge(self, code: str | None, tests: TestCases) -> tuple[float | None, str, list[str] | None]:
-        try:
-            result = await verdict(self.evaluator, code, tests)
-        except InfraError:
-            return None, INFRA_ERROR, None
-        return pass_rate(result), result["status"], [each["status"] for each in result.get("per_test") or []]
-
-
-def _drop_unfinished(output: Path) -> None:
-    """Take rows with a missing verdict out of an output, so that they are done again."""
-    if not output.exists():
-        return
-    if any(_unfinished(row) for _, row in read_rows(output, repair=True)):
-        kept = (row for _, row in read_rows(output, repair=True) if not _unfinished(row))
-        write_jsonl(output, kept)
-
-
-def _unfinished(row: Row) -> bool:
-    return any("infra_error" in sample for sample in row.get("exec_status", []))
-
-
-def _differing(row: Row) -> int:
-    """Programs whose public verdict was on other code than their message holds."""
-    flags = row.get("turn_flags") or []
-    return sum("code_differs" in (entry or []) for turn in flags for entry in turn)
-
-
-def _json(summary: dict[str, Any]) -> str:
-    import json
-
-    return json.dumps(summary, indent=1, allow_nan=False) + "\n"
+    return notes
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -255,11 +247,8 @@ def main(argv: list[str] | None = None) -> int:
     flags.add_argument("--seed", type=int, default=0, help="of the bootstrap")
     args = flags.parse_args(argv)
     outcome = asyncio.run(_main(args))
-    for line in report_lines(outcome.summary):
-        print(line)
-    for note in outcome.notes:
-        print("note: " + note)
-    print(closing_line(outcome.run))
+    lines = [*report_lines(outcome.summary), *(f"note: {note}" for note in outcome.notes)]
+    print("\n".join([*lines, closing_line(outcome.run)]))
     return outcome.exit_code
 
 
@@ -271,12 +260,6 @@ async def _main(args: Any) -> HiddenTests:
     refuse_overwriting(source, args.output_file)
     with connect(args.evaluator, workers=args.workers) as evaluator, progress_shown() as progress:
         return await hidden_tests(
-            source,
-            args.output_file,
-            evaluator,
-            code_from=args.code_from,
-            per_test=args.per_test,
-            shared_verdicts=not args.no_shared_verdicts,
-            seed=args.seed,
-            progress=progress,
-        )
+            source, args.output_file, evaluator, code_from=args.code_from, per_test=args.per_test,
+            shared_verdicts=not args.no_shared_verdicts, seed=args.seed, progress=progress,
+        )  # fmt: skip

@@ -8,35 +8,36 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from cobalt.analysis.runs import named_paths
-from cobalt.analysis.verdicts import content_hash
 from cobalt.errors import InputError
+from cobalt.evaluation.evaluate import summary_path
+from cobalt.evaluation.evaluated_rows import lineage, named_paths
+from cobalt.evaluation.verdicts import content_hash
 from cobalt.files import file_sha256
 from cobalt.manifest import manifest_path, read_manifest
 from cobalt.prompts import JUDGE_FIELDS
 from cobalt.rows import Row, read_rows
 
 EVALUATED, ERRORS, JUDGED, METRICS = "evaluated", "turn errors", "judged", "metrics"
-_IN_FOLDERS = {  # of a run of `cobalt run`: what belongs into its report, in this order
+TRAINED = "cobalt"  # what files of a run call the trained model, whatever its recipe
+_OF_A_RUN = {  # of a folder of `cobalt run`: what belongs into its report, in this order
     "evaluate/reference_eval.jsonl": "reference",
-    "evaluate/cobalt_eval.jsonl": "cobalt",
+    "evaluate/cobalt_eval.jsonl": TRAINED,
     "evaluate/single_turn_training_eval.jsonl": "single_turn_training",
     "controls/control_blank_eval.jsonl": "control_blank",
     "controls/control_other_eval.jsonl": "control_other",
+    "train/metrics.jsonl": TRAINED,
+    "train_single/metrics.jsonl": "single_turn_training",
 }
-_CURVES = {"train/metrics.jsonl": "cobalt", "train_single/metrics.jsonl": "single_turn_training"}
 
 
 @dataclass
-class Sources:
-    """Everything found, by name. `errors` and `judged` are by the name of the evaluation they were made from.
+class Inputs:
+    """Everything found, by name. Summaries are by the name of the evaluation they were made from.
 
     `places`: (id, sample, turn) of turn errors with the judge's verdict (None: not judged), by evaluation.
     """
 
     evaluated: dict[str, Path] = field(default_factory=dict)
-    errors: dict[str, Path] = field(default_factory=dict)
-    judged: dict[str, Path] = field(default_factory=dict)
     metrics: dict[str, Path] = field(default_factory=dict)
     manifests: dict[str, dict[str, Any]] = field(default_factory=dict)
     stages: list[dict[str, Any]] = field(default_factory=list)
@@ -44,14 +45,8 @@ class Sources:
     judge_summaries: dict[str, dict[str, Any]] = field(default_factory=dict)
     places: dict[str, dict[tuple[str | int, int, int], str | None]] = field(default_factory=dict)
 
-    @property
-    def files(self) -> list[Path]:
-        """All files of rows."""
-        groups = (self.evaluated, self.errors, self.judged, self.metrics)
-        return [path for group in groups for path in group.values()]
 
-
-def find(arguments: Sequence[str]) -> Sources:
+def find(arguments: Sequence[str]) -> Inputs:
     """Look at files and folders (`PATH` or `NAME=PATH`) and sort them by what their rows are.
 
     A folder is that of a run (`cobalt run`: its evaluations, controls, trainings and stages) or holds files
@@ -59,8 +54,9 @@ def find(arguments: Sequence[str]) -> Sources:
     folder without any evaluated rows, turn errors or verdicts made from a file that is not among the
     evaluated ones, and if there is no evaluated file at all.
     """
-    found = Sources()
-    attached: list[tuple[str, Path]] = []
+    found = Inputs()
+    errors: list[Path] = []
+    judged: list[Path] = []
     for name, path in _expanded(arguments, found):
         kind = _kind(path)
         if kind == EVALUATED:
@@ -68,47 +64,44 @@ def find(arguments: Sequence[str]) -> Sources:
         elif kind == METRICS:
             _put(found.metrics, name if name != "metrics" else path.absolute().parent.name, path)
         else:
-            attached.append((kind, path))
+            (errors if kind == ERRORS else judged).append(path)
     if not found.evaluated:
         raise InputError(
             f"no evaluated rows in {' '.join(map(str, arguments))}: run eval_multi_turn.py first, and name "
             "its output or the folder of a run"
         )
-    _attach(found, attached)
-    for path in found.files:
+    _attach(found, errors, judged)
+    for path in (*found.evaluated.values(), *errors, *judged, *found.metrics.values()):
         _add_manifests(found, path)
     return found
 
 
-def _expanded(arguments: Sequence[str], found: Sources) -> Iterator[tuple[str, Path]]:
+def _expanded(arguments: Sequence[str], found: Inputs) -> Iterator[tuple[str, Path]]:
+    """The name and path of every file."""
     files = [argument for argument in arguments if not Path(argument.rpartition("=")[2]).is_dir()]
     named = dict(zip(files, named_paths(files), strict=True))
-    folders = [argument for argument in arguments if argument not in named]
     for argument in arguments:
         if argument in named:
             yield named[argument]
             continue
         label, _, text = argument.rpartition("=")
         folder = Path(text)
-        prefix = f"{label}/" if label else f"{folder.absolute().name}/" if len(folders) > 1 else ""
+        several = len(arguments) - len(files) > 1
+        prefix = f"{label}/" if label else f"{folder.absolute().name}/" if several else ""
         inside = list(_of_run(folder, found) if (folder / "run.json").exists() else _of_folder(folder))
         if not inside:
             raise InputError(f"{folder}: there are no evaluated rows, turn errors or metrics in this folder")
         yield from ((prefix + name, path) for name, path in inside)
 
 
-def _of_run(folder: Path, found: Sources) -> Iterator[tuple[str, Path]]:
-    run = json.loads((folder / "run.json").read_text(encoding="utf-8"))
+def _of_run(folder: Path, found: Inputs) -> Iterator[tuple[str, Path]]:
+    run = _json(folder / "run.json") or {}
     config = (run.get("identity") or {}).get("config") or {}
-    trained = Path((config.get("train") or {}).get("recipe", "cobalt")).stem
-    for inner, name in (_IN_FOLDERS | _CURVES).items():
+    trained = Path((config.get("train") or {}).get("recipe", TRAINED)).stem
+    for inner, name in _OF_A_RUN.items():
         if (folder / inner).exists():
-            yield trained if name == "cobalt" else name, folder / inner
-    for path in sorted((folder / "stages").glob("*.json")):
-        try:
-            found.stages.append(json.loads(path.read_text(encoding="utf-8")))
-        except ValueError as error:
-            raise InputError(f"{path}: not valid JSON ({error})") from None
+            yield trained if name == TRAINED else name, folder / inner
+    found.stages += [_json(path) or {} for path in sorted((folder / "stages").glob("*.json"))]
     found.stages.sort(key=lambda stage: str(stage.get("ended", "")))
     for path in sorted(folder.glob("*/*.manifest.json")):
         _add_manifests(found, path.with_name(path.name.removesuffix(".manifest.json")))
@@ -130,7 +123,7 @@ def _kind(path: Path, missing: str | None = None) -> str:
         return JUDGED if "classification" in first else ERRORS
     if "step" in first:
         return METRICS
-    if not first and "places" in (_json(Path(f"{path}.summary.json")) or {}):
+    if not first and "places" in (_json(summary_path(path)) or {}):
         return ERRORS  # no turn accepted a wrong test
     if missing is not None:
         return missing
@@ -147,58 +140,48 @@ def _put(table: dict[str, Path], name: str, path: Path) -> None:
     table[name] = path
 
 
-def _attach(found: Sources, files: Sequence[tuple[str, Path]]) -> None:
+def _attach(found: Inputs, errors: Sequence[Path], judged: Sequence[Path]) -> None:
     """Give turn errors to the evaluation they were made from, and verdicts to those turn errors."""
-    if not files:
+    if not errors and not judged:
         return
     made_from = {file_sha256(path): name for name, path in found.evaluated.items()}
-    by_hash: dict[str, str] = {}
-    for path in (path for kind, path in files if kind == ERRORS):
-        summary = _json(Path(f"{path}.summary.json"))
-        name = made_from.get(_input_sha256(path) or "", "")
+    owners: dict[str, Path] = {}
+    verdicts_on: dict[str, Path] = {}
+    for path in judged:
+        _put(verdicts_on, _input_sha256(path) or str(path), path)
+    for path in errors:
+        summary = _json(summary_path(path))
+        name = made_from.get(_input_sha256(path) or "")
         if not name or summary is None:
             raise InputError(
                 f"{path}: not made from one of the evaluated files given (by its manifest), or its "
                 "summary.json is gone; run extract_turn_level_errors.py again"
             )
-        _put(found.errors, name, path)
-        by_hash[file_sha256(path)] = name
+        _put(owners, name, path)
         found.error_summaries[name] = summary
-        rows = [row for _, row in read_rows(path)]
-        hashes = [content_hash(row) for row in rows]
-        places = [(place[0], place[1], place[2]) for place in summary["places"]]
-        found.places[name] = dict.fromkeys(places)
-        for judged in (other for kind, other in files if kind == JUDGED):
-            if _input_sha256(judged) == file_sha256(path):
-                verdicts = {content_hash(row): row.get("verdict") for _, row in read_rows(judged)}
-                _put(found.judged, name, judged)
-                found.judge_summaries[name] = _json(Path(f"{judged}.summary.json")) or {}
-                for place, key in zip(places, hashes, strict=True):
-                    found.places[name][place] = verdicts.get(key)
-    for judged in (path for kind, path in files if kind == JUDGED and path not in found.judged.values()):
-        raise InputError(f"{judged}: the turn errors it was made from are not given (by their manifests)")
+        verdicts: dict[str, str | None] = {}
+        if (mine := verdicts_on.pop(file_sha256(path), None)) is not None:
+            found.judge_summaries[name] = _json(summary_path(mine)) or {}
+            verdicts = {content_hash(row): row.get("verdict") for _, row in read_rows(mine)}
+        hashes = [content_hash(row) for _, row in read_rows(path)]
+        found.places[name] = {
+            (place[0], place[1], place[2]): verdicts.get(key)
+            for place, key in zip(summary["places"], hashes, strict=True)
+        }
+    for path in verdicts_on.values():
+        raise InputError(f"{path}: the turn errors it was made from are not given (by their manifests)")
 
 
 def _input_sha256(path: Path) -> str | None:
-    manifest = read_manifest(path) or {}
-    inputs = manifest.get("inputs") or {}
-    sha256 = (inputs.get("input_file") or {}).get("sha256")
-    return None if sha256 is None else str(sha256)
+    inputs = (read_manifest(path) or {}).get("inputs") or {}
+    found: str | None = (inputs.get("input_file") or {}).get("sha256")
+    return found
 
 
-def _add_manifests(found: Sources, path: Path) -> None:
-    """The manifest of a file and of what it was made from, as far as they can be found."""
-    for _ in range(6):
-        manifest = read_manifest(path)
-        if manifest is None or str(manifest_path(path)) in found.manifests:
-            return
-        found.manifests[str(manifest_path(path))] = manifest
-        before = ((manifest.get("inputs") or {}).get("input_file") or {}).get("path")
-        near = [Path(before), path.with_name(Path(before).name)] if before else []
-        known = [each for each in near if manifest_path(each).exists()]
-        if not known:
-            return
-        path = known[0]
+def _add_manifests(found: Inputs, path: Path) -> None:
+    """The manifest of a file and of what it was made from."""
+    for each, manifest in lineage(path):
+        found.manifests.setdefault(str(manifest_path(each)), manifest)
 
 
 def _json(path: Path) -> dict[str, Any] | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import re
 from collections.abc import Iterable
@@ -27,61 +28,53 @@ def leaks(row: Row) -> list[dict[str, Any]]:
     lacks, or holds in a shape that cannot be read, is not checked. Outputs of fewer than 24 characters count
     as stated only together with their input, each on lines of its own.
     """
-    public, hidden = _pairs(row.get("public_test_cases")), _pairs(row.get("hidden_test_cases"))
+    public, hidden = (
+        [(_text(i).strip(), _text(o).strip()) for i, o in pairs_of_tests(row.get(f"{name}_test_cases"))]
+        for name in ("public", "hidden")
+    )
     statement = _lines(str(row.get("question") or row.get("instruction") or ""))
     shown = dict(public)
-    found: list[dict[str, Any]] = []
-    stated = [
-        index
-        for index, (given, wanted) in enumerate(hidden)
-        if shown.get(given) != wanted and _is_stated(statement, given, wanted)
-    ]
-    if stated:
-        found.append(_flag(STATED, stated, hidden))
-    seen, repeated, contradicted = dict(shown), list[int](), list[int]()
+    seen = dict(shown)
+    places: dict[str, list[int]] = {STATED: [], REPEATED: [], CONTRADICTED: []}
     for index, (given, wanted) in enumerate(hidden):
+        if shown.get(given) != wanted and _is_stated(statement, given, wanted):
+            places[STATED].append(index)
         if given in seen:
-            (repeated if seen[given] == wanted else contradicted).append(index)
+            places[REPEATED if seen[given] == wanted else CONTRADICTED].append(index)
         seen.setdefault(given, wanted)
-    if repeated:
-        found.append(_flag(REPEATED, repeated, hidden))
-    if contradicted or len(shown) < len(set(public)):
-        found.append(_flag(CONTRADICTED, contradicted, hidden))
+    found = []
+    for kind, tests in places.items():
+        if tests:
+            of = f"hidden test {tests[0] + 1}: {hidden[tests[0]][1][:80]!r}"
+            found.append({"kind": kind, "tests": tests, "detail": of})
+        elif kind == CONTRADICTED and len(shown) < len(set(public)):
+            found.append({"kind": kind, "tests": [], "detail": "public tests"})
     if row.get("verified") is False:
         found.append({"kind": UNSOLVED, "tests": [], "detail": KINDS[UNSOLVED]})
     return found
 
 
-def summarize(flags: Iterable[list[dict[str, Any]]]) -> dict[str, int]:
+def count_kinds(flags: Iterable[list[dict[str, Any]]]) -> dict[str, int]:
     """Number of tasks with each kind of flag."""
-    counts = dict.fromkeys(KINDS, 0)
-    for each in flags:
-        for kind in {flag["kind"] for flag in each}:
-            counts[kind] += 1
-    return counts
+    found = [{flag["kind"] for flag in each} for each in flags]
+    return {kind: sum(kind in each for each in found) for kind in KINDS}
 
 
-def _flag(kind: str, tests: list[int], hidden: list[tuple[str, str]]) -> dict[str, Any]:
-    of = f"hidden test {tests[0] + 1}: {hidden[tests[0]][1][:80]!r}" if tests else "public tests"
-    return {"kind": kind, "tests": tests, "detail": of}
-
-
-def _pairs(tests: Any) -> list[tuple[str, str]]:
+def pairs_of_tests(tests: Any) -> list[tuple[Any, Any]]:
+    """(input, output) of each test, as far as they can be read: a mapping or its JSON text."""
     if isinstance(tests, str):
-        try:
+        with contextlib.suppress(ValueError):
             tests = json.loads(tests)
-        except ValueError:
-            return []
     if not isinstance(tests, dict):
         return []
     inputs, outputs = tests.get("inputs"), tests.get("outputs")
     if not isinstance(inputs, list) or not isinstance(outputs, list):
         return []
-    return [(_text(i), _text(o)) for i, o in zip(inputs, outputs, strict=False)]
+    return list(zip(inputs, outputs, strict=False))
 
 
 def _text(value: Any) -> str:
-    return (value if isinstance(value, str) else json.dumps(value)).strip()
+    return value if isinstance(value, str) else json.dumps(value)
 
 
 def _lines(text: str) -> str:

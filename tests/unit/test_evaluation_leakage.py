@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from cobalt.analysis.leakage import leaks, summarize
+from cobalt.evaluation.leakage import count_kinds, leaks
 
 
 def pairs_of(*pairs):
@@ -54,7 +54,7 @@ def test_indices_counts_and_solutions():
     assert first["kind"] == "repeated" and first["tests"] == [2] and "hidden test 3: 'a'" in first["detail"]
     assert second["kind"] == "unsolved"
     assert [leaks({"verified": value}) for value in (True, None)] == [[], []]
-    assert summarize([[first], [first, second], []]) == {
+    assert count_kinds([[first], [first, second], []]) == {
         "stated": 0, "repeated": 2, "contradicted": 0, "unsolved": 1,
     }  # fmt: skip
 

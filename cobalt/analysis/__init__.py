@@ -1,1 +1,0 @@
-"""What the trajectories show: hidden-test verdicts, statistics over them, control experiments."""

@@ -1,0 +1,228 @@
+"""Both pages, from the templates in `static/`: `report.html` of a run and the `index.html` of a report."""
+
+from __future__ import annotations
+
+import io
+import json
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+from cobalt.cli import Progress
+from cobalt.evaluation import leakage
+from cobalt.evaluation.format import interval, percent, quoted
+from cobalt.files import atomic_write
+from cobalt.report import charts
+from cobalt.report.drawing import LIGHT, PAGE, RUN_COLOURS, Colours, inline_svg, standalone
+from cobalt.report.run_tables import Results, run_tables, set_name, trained_name
+from cobalt.report.tables import Table
+from cobalt.report.trajectories import encode
+
+FUNNELS = {"funnel_tasks": "From rows to tasks", "funnel_contexts": "From trajectories to contexts"}
+_DPI = 160
+_TAUGHT = "taught"  # the heading of the model card that says what the reference model was taught
+
+Curves = Mapping[str, Sequence[Mapping[str, Any]]]
+Chart = Callable[[Colours], Any]
+
+
+def _page(
+    template: str, styles: Sequence[str], script: str, drawings: Mapping[str, str], **values: Any
+) -> str:
+    """A page. Nothing in it refers to anything outside its folder."""
+    from jinja2 import Environment, PackageLoader, StrictUndefined
+    from markupsafe import Markup
+
+    environment = Environment(
+        loader=PackageLoader("cobalt.report", "static"), autoescape=True, undefined=StrictUndefined,
+        trim_blocks=True, lstrip_blocks=True,
+    )  # fmt: skip
+    environment.filters |= {"percent": percent, "shares": _shares}
+    static = resources.files("cobalt.report") / "static"
+    return environment.get_template(template).render(
+        style=Markup("".join((static / name).read_text(encoding="utf-8") for name in styles)),
+        script=Markup((static / script).read_text(encoding="utf-8")),
+        drawings={name: Markup(svg) for name, svg in drawings.items()},
+        **values,
+    )
+
+
+def _shares(ends: Sequence[float | None]) -> str:
+    """An interval of a share in percent, cut at 0 and 100; "n/a" where there is none."""
+    lo, hi = ends
+    return "n/a" if lo is None or hi is None else interval([max(0.0, lo), min(1.0, hi)], 100)
+
+
+def figures(
+    runs: Sequence[Mapping[str, Any]],
+    curves: Curves,
+    funnels: Mapping[str, Sequence[tuple[str, int]]],
+    folder: Path,
+    progress: Progress | None = None,
+) -> dict[str, str]:
+    """Draw every chart there is something for; files go to `folder`, inline drawings are returned by name."""
+    drawn = _charts(runs, curves, funnels)
+    folder.mkdir()
+    inline = {}
+    for done, (name, (caption, draw)) in enumerate(drawn.items(), start=1):
+        inline[name] = inline_svg(draw(PAGE), caption, name)
+        atomic_write(folder / f"{name}.svg", standalone(inline[name]))
+        buffer = io.BytesIO()
+        draw(LIGHT).savefig(buffer, format="png", dpi=_DPI, facecolor="white", metadata={"Software": None})
+        atomic_write(folder / f"{name}.png", buffer.getvalue())
+        if progress is not None:
+            progress.advance("charts", done, len(drawn))
+    return inline
+
+
+def _charts(
+    runs: Sequence[Mapping[str, Any]], curves: Curves, funnels: Mapping[str, Sequence[tuple[str, int]]]
+) -> dict[str, tuple[str, Chart]]:
+    """Name -> (caption, function that draws it in given colours)."""
+    made: dict[str, tuple[str, Chart]] = {
+        "pass_at_1": ("Pass@1 by turn with 95 % intervals", partial(charts.pass_by_turn, runs)),
+        "pass_at_k": ("Pass@k by k", partial(charts.pass_at_k, runs)),
+        "breakdown": ("Pass@1 by kind of task", partial(charts.breakdown, runs)),
+    }
+    if any(run["summary"]["transitions"] for run in runs):
+        made["transitions"] = ("What becomes of programs", partial(charts.transitions, runs))
+    long = {name: rows for name, rows in curves.items() if len(rows) > 1}
+    if long:
+        known = {run["name"]: run["colour"] for run in runs}
+        spare = [f"c{i + 1}" for i in range(RUN_COLOURS) if f"c{i + 1}" not in known.values()] or ["c1"]
+        unknown = [name for name in long if name not in known]
+        shades = known | {name: spare[i % len(spare)] for i, name in enumerate(unknown)}
+        made["training"] = ("Training metrics by step", partial(charts.training, long, shades))
+    bent = [run for run in runs if run["errors"] and run["errors"]["turns"]]
+    if bent:
+        made["hacking"] = ("Programs bent to wrong tests", partial(charts.hacking, bent))
+    judged = [run for run in runs if run["judge"] and run["judge"].get("verdicts")]
+    if judged:
+        made["categories"] = ("Kinds of hacking", partial(charts.categories, judged))
+    return made | {name: (FUNNELS[name], partial(charts.funnel, steps)) for name, steps in funnels.items()}
+
+
+def report_page(
+    figures: Mapping[str, Any],
+    manifests: Mapping[str, Any],
+    drawings: Mapping[str, str],
+    tables: Mapping[str, Table],
+) -> str:
+    """The page of a report; `figures` as in `report.json`."""
+    return _page(
+        "index.html", ["page.css", "index.css"], "viewer.js", drawings,
+        **figures,
+        lead=_lead(figures),
+        tables=tables,
+        funnel_titles=[(name, title) for name, title in FUNNELS.items() if name in figures["funnels"]],
+        leak_kinds=leakage.KINDS,
+        manifests={path: json.dumps(value, indent=1) for path, value in manifests.items()},
+    )  # fmt: skip
+
+
+def _lead(figures: Mapping[str, Any]) -> str:
+    """The finding in one sentence."""
+    runs, comparison = figures["runs"], figures["comparison"]
+    if comparison is None:
+        first, last = (percent(runs[0]["summary"]["pass_at_1"][turn]) for turn in (0, -1))
+        return f"Pass@1 {first} % at the first turn, {last} % at the last."
+    turn = comparison["turns"][-1]
+    said = [
+        f"{row['b']} {row['points']:+.1f} points {interval(quoted(row), sign=True)}".strip()
+        for row in comparison["comparisons"] if row["turn"] == turn and row["n"]
+    ]  # fmt: skip
+    return f"At turn {turn}, against {runs[0]['name']} (paired by task): {'; '.join(said)}."
+
+
+def write_run_page(
+    path: Path,
+    results: Results,
+    *,
+    curves: Curves,
+    model_card: str | None = None,
+    card_link: str | None = None,
+    details: str | None = None,
+    further: Mapping[str, str] | None = None,
+) -> None:
+    """Write a run's `report.html` to `path`.
+
+    `results` as in `results.json`; `curves`: for `cobalt` and `control` (single-turn training) the metrics by
+    step; `model_card`: the reference's README in Markdown, whose section on what it was taught is quoted;
+    `card_link` its address from the page; `details` that of the report with all charts, tables and
+    trajectories, `further` those of reports on other tasks, by name.
+    """
+    from markupsafe import Markup
+
+    tables = run_tables(results)
+    page = _page(
+        "page.html", ["page.css"], "page.js", _run_drawings(results, curves),
+        results=results,
+        gain=results["gain_by_turn"][-1],
+        gain_interval=interval(quoted(results["gain_by_turn"][-1]), sign=True),
+        data=Markup(encode(results)),
+        tables=tables,
+        trained=trained_name(results),
+        set=set_name(results),
+        taught=Markup(_markdown(taught(model_card))) if model_card else None,
+        card_link=card_link,
+        details=details,
+        further=further or {},
+        changed=_changed,
+    )  # fmt: skip
+    atomic_write(path, page)
+
+
+def arms_of(results: Results) -> list[dict[str, Any]]:
+    """What is compared in `results.json`, as runs to draw: `name`, `colour`, and rates in `summary`."""
+    rates = {
+        name: {key: results[key][name] for key in ("pass_at_1", "ci95")} for name in ("reference", "cobalt")
+    }
+    arms = [
+        {"name": "before", "colour": "c2", "summary": rates["reference"]},
+        {"name": trained_name(results), "colour": "c1", "summary": rates["cobalt"]},
+    ]
+    single = results["controls"].get("single_turn_training")
+    return arms + ([{"name": "single-turn", "colour": "c3", "summary": single}] if single else [])
+
+
+def _run_drawings(results: Results, curves: Curves) -> dict[str, str]:
+    turns = charts.pass_by_turn(arms_of(results), PAGE, 1)
+    drawn = {"turns": inline_svg(turns, "Pass@1 by turn with 95 % intervals", "turns")}
+    names = {"cobalt": (trained_name(results), "c1"), "control": ("single-turn", "c3")}
+    long = {names[name][0]: rows for name, rows in curves.items() if len(rows) > 1}
+    training = charts.training(long, dict(names.values()), PAGE, ["programs right"])
+    if training is not None:
+        drawn["training"] = inline_svg(training, "Share of right programs during training", "training")
+    return drawn
+
+
+def taught(model_card: str) -> str:
+    """The section of a model card (Markdown, perhaps with a YAML header) whose heading speaks of what was
+    taught, without the heading; else all of it.
+    """
+    if model_card.startswith("---\n"):
+        model_card = model_card[4:].partition("\n---\n")[2]
+    lines = model_card.splitlines()
+    levels = {i: len(line) - len(line.lstrip("#")) for i, line in enumerate(lines) if line.startswith("#")}
+    for i, level in levels.items():
+        if _TAUGHT in lines[i].lower():
+            end = next((j for j, other in levels.items() if j > i and other <= level), len(lines))
+            return "\n".join(lines[i + 1 : end]).strip()
+    return "\n".join(lines).strip()
+
+
+def _markdown(text: str) -> str:
+    from markdown_it import MarkdownIt
+
+    rendered: str = MarkdownIt("commonmark", {"html": False}).enable("table").render(text)
+    return rendered
+
+
+def _changed(turn: Mapping[str, Any], before: Mapping[str, Any] | None) -> list[tuple[str, bool]]:
+    """Lines of a turn's program, and whether each is new against the program before."""
+    old = (before or {}).get("code")
+    known = None if old is None else set(old.splitlines())
+    lines = (turn["code"] or "").splitlines()
+    return [(line, known is not None and line not in known) for line in lines]
