@@ -26,7 +26,6 @@ COMMANDS = {
         "cobalt.commands.bench_inference",
         "trajectories per hour, and the published loop",
     ),
-    "bench data": ("cobalt.commands.bench_data", "the data doors: processes, memory, reference programs"),
     "bench analysis": (
         "cobalt.commands.bench_analysis",
         "evaluation beside the bare evaluator, and building a report",

@@ -207,7 +207,7 @@ def check_stored(config: Config, path: Path) -> None:
             "(--set tasks.source=...)"
         )
     if source.is_dir():
-        from cobalt.tasks.codenet import problem_ids
+        from cobalt.tasks.codenet_tree import problem_ids
 
         problem_ids(source)
     elif source.suffix not in (".parquet", ".jsonl"):

@@ -14,8 +14,8 @@ import pytest
 from cobalt.data import main as data_main
 from cobalt.errors import InputError
 from cobalt.prompts import TINY
-from cobalt.tasks.codenet import CodenetCounts, CodenetSettings, groups_of, statement_of
-from cobalt.tasks.codenet_door import build_codenet, main
+from cobalt.tasks.codenet import build_codenet, main
+from cobalt.tasks.codenet_tree import CodenetCounts, CodenetSettings, groups_of, statement_of
 
 sys.path.append(str(Path(__file__).parent))
 from data_rows import read

@@ -230,8 +230,8 @@ def test_a_smoke_training_is_one_more_line(checked, monkeypatch, capsys):
     assert "FAILED  smoke" in capsys.readouterr().out
 
 
-def test_flags_of_gpu_trainings_need_gpu():
-    with pytest.raises(SystemExit):
-        doctor.main(["--smoke"])
-    with pytest.raises(SystemExit):
-        doctor.main(["--gpu", "--profile", "none"])
+def test_flags_of_gpu_trainings_need_gpu(capsys):
+    for flags, said in ((["--smoke"], "--gpu"), (["--gpu", "--profile", "none"], "--profile")):
+        with pytest.raises(SystemExit, match="2"):
+            doctor.main(flags)
+        assert said in capsys.readouterr().err
