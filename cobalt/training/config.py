@@ -163,11 +163,14 @@ def composed(
         "cobalt.config_dir": str(CONFIG_DIR),
         **resumed,
     }
-    given = {**given, "cobalt.ptb.file": ptb_file, "actor_rollout_ref.model.path": model and str(model)}
+    local = names[1] == "cpu"
+    path = None if model is None else _model_path(str(model), local=local)
+    given = {**given, "cobalt.ptb.file": ptb_file, "actor_rollout_ref.model.path": path}
     values |= {key: value for key, value in given.items() if value is not None}
     config = compose(*names, values, overrides)
     policy, dialogue = config.actor_rollout_ref, config.cobalt.dialogue
-    policy.model.path = _model_path(policy.model.path, local=names[1] == "cpu")
+    if model is None:
+        policy.model.path = _model_path(policy.model.path, local=local)
     dialogue.prompts = near(str(dialogue.prompts), Path.cwd())  # workers run in folders of their own
     load(dialogue.prompts)
     return config

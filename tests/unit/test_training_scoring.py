@@ -216,7 +216,7 @@ def test_metrics_are_means_over_samples_with_a_verdict():
     assert metrics["reward/no_code"] == pytest.approx(1 / 3)
     assert metrics["reward/infra_errors"] == 2.0
     assert all(math.isfinite(value) for value in metrics.values())
-    assert batch_metrics(infos[3:]) == {"reward/infra_errors": 2.0}
+    assert batch_metrics(infos[3:]) == {"reward/infra_errors": 2.0, "reward/tests": 0.0}
 
 
 def test_validation_is_told_by_the_split():
