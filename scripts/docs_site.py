@@ -31,7 +31,7 @@ OUTSIDE = {
     "project/security.md": "SECURITY.md",
 }
 PUBLIC = (
-    "cobalt.evaluator.local", "cobalt.evaluator.rule", "cobalt.tasks.own", "cobalt.engines.base",
+    "cobalt.evaluator.local", "cobalt.evaluator.checker", "cobalt.tasks.own", "cobalt.engines.base",
     "cobalt.engines", "cobalt.store", "cobalt.stats", "cobalt.records", "cobalt.prompts",
     "cobalt.rewards.cobalt", "cobalt.contexts.select", "cobalt.contexts.slice", "cobalt.analysis.compare",
     "cobalt.errors",

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from cobalt.analysis.outcomes import INFRA_ERROR, Outcomes
 from cobalt.analysis.summary import report_lines, summarize
 from cobalt.errors import InfraError, InputError
-from cobalt.evaluator.door import evaluator_flags
+from cobalt.evaluator.client import evaluator_flags
 from cobalt.files import atomic_write
 from cobalt.flags import parser
 from cobalt.pipeline import Progress, Summary, run_rows

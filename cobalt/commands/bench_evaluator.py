@@ -20,7 +20,7 @@ from cobalt.commands import bench_ways, measured
 from cobalt.commands.bench_ways import BATCH, TESTS, Run
 from cobalt.flags import parser, positive_int
 from cobalt.progress import TerminalProgress, make_progress
-from cobalt.sandbox.policy import LEVELS, package_paths
+from cobalt.sandbox.limits import LEVELS, package_paths
 
 _LONG = {"inputs": ["1 1"] * 4, "outputs": ["1 1\n" * 500_000] * 4}
 _HEAVY_PROGRAM = "import numpy\nprint(int(numpy.sum(list(map(int, input().split())))))\n"

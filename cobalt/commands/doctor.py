@@ -17,8 +17,8 @@ from typing import Any
 
 from cobalt.errors import InfraError
 from cobalt.flags import parser, run_main
-from cobalt.sandbox.levels import try_limits
-from cobalt.sandbox.policy import LEVELS
+from cobalt.sandbox.limits import LEVELS
+from cobalt.sandbox.probe import try_limits
 
 _PACKAGES = """numpy torch transformers verl ray vllm datasets pandas pyarrow tensordict TransferQueue litellm
 tiktoken"""

@@ -10,7 +10,7 @@ from typing import Any
 
 from cobalt.errors import InputError
 from cobalt.planning.assumptions import Assumptions
-from cobalt.sandbox.policy import LEVELS
+from cobalt.sandbox.limits import LEVELS
 
 
 def apply(assumptions: Assumptions, path: Path) -> Assumptions:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from cobalt.engines import ENGINES, OWN, check, connect, engine_name
 from cobalt.engines.base import ChatEngine
 from cobalt.errors import InputError
-from cobalt.evaluator.door import evaluator_flags
+from cobalt.evaluator.client import evaluator_flags
 from cobalt.flags import Parser, parser, positive_int
 from cobalt.inputs import INPUT_HELP
 from cobalt.pipeline import Summary, failures_path

@@ -8,7 +8,7 @@ import weakref
 from collections.abc import Iterator
 
 from cobalt.errors import InfraError
-from cobalt.sandbox.policy import Limits, package_paths
+from cobalt.sandbox.limits import Limits, package_paths
 from cobalt.sandbox.worker import Worker, WorkerLost
 
 _ATTEMPTS = 3

@@ -4,7 +4,7 @@ import contextlib
 import fcntl
 import os
 
-from cobalt.sandbox.guest import wire
+from cobalt.sandbox.guest import protocol
 
 _PIPE_DEFAULT_BYTES, _PIPE_BYTES = 1 << 16, 1 << 20  # what Linux gives, and what it gives on request
 _ANYBODY = 0o666  # may open it again by name (/dev/stdin), under whatever account the program runs
@@ -81,8 +81,8 @@ class RunFiles:
     def answer(self) -> bytes:
         """The answer of a function task, up to the limit; its length is then in `stdout_size`."""
         if os.fstat(self._stdout).st_size:
-            self.stdout_size = wire.ANSWER.unpack(os.pread(self._stdout, wire.ANSWER.size, 0))[0]
-        return _read(self._stdout, min(self.stdout_size, self._output_bytes), wire.ANSWER.size)
+            self.stdout_size = protocol.ANSWER.unpack(os.pread(self._stdout, protocol.ANSWER.size, 0))[0]
+        return _read(self._stdout, min(self.stdout_size, self._output_bytes), protocol.ANSWER.size)
 
     def stderr(self) -> tuple[bytes, int]:
         """First and last 64 KiB, and how much there was."""

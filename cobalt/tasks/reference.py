@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import Any, Protocol
 
 from cobalt.errors import InfraError
-from cobalt.evaluator.rule import Rule
+from cobalt.evaluator.checker import Rule
 from cobalt.records import ExecutionResult, Row, TestCases
 from cobalt.tasks.taco import TacoTask, split_harness
 

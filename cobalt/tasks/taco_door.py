@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import ExitStack
 from typing import cast
 
-from cobalt.evaluator.door import evaluator_flags
+from cobalt.evaluator.client import evaluator_flags
 from cobalt.flags import parser
 from cobalt.inputs import INPUT_HELP, open_input
 from cobalt.prompts import load

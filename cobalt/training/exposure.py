@@ -17,7 +17,7 @@ from typing import Any
 
 from cobalt.records import ExecutionResult
 from cobalt.rewards.cobalt import PUBLISHED
-from cobalt.sandbox.policy import Limits
+from cobalt.sandbox.limits import Limits
 from cobalt.training.scoring import Scorer
 
 TEST_LIMIT_S, SUITE_LIMIT_S = Limits.cpu_s, Limits.suite_s

@@ -13,7 +13,7 @@ from serve_session import application, free_port, ray_session
 
 from cobalt.errors import BadRequest, InfraError
 from cobalt.evaluator import connect
-from cobalt.evaluator.client import HttpEvaluator
+from cobalt.evaluator.remote import HttpEvaluator
 from cobalt.slow_start import READY_S, READY_VARIABLE
 
 pytestmark = pytest.mark.slow

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 from serve_session import application, before_ray, free_port, ray_session
 
-from cobalt.evaluator.client import HttpEvaluator, ServeEvaluator
+from cobalt.evaluator.remote import HttpEvaluator, ServeEvaluator
 from cobalt.evaluator.request import TOKEN_VARIABLE
 
 pytestmark = pytest.mark.slow

@@ -1,19 +1,17 @@
 """Parts of the evaluator that need no sandbox: requests, shared verdicts, limits, retries."""
 
 import time
-from concurrent.futures import CancelledError, Future
+from concurrent.futures import CancelledError
 
 import pytest
 
 from cobalt.errors import BadRequest, InfraError, InputError
 from cobalt.evaluator import connect
-from cobalt.evaluator.output import Output, encode
+from cobalt.evaluator.checker import PUBLISHED, Rule, encode
 from cobalt.evaluator.remote import Refused, RemoteEvaluator, Transient
 from cobalt.evaluator.request import make_request, parse_request
-from cobalt.evaluator.rule import PUBLISHED, Rule
-from cobalt.evaluator.sharing import SharedVerdicts
 from cobalt.records import TestCases
-from cobalt.sandbox.policy import Limits
+from cobalt.sandbox.limits import Limits
 
 TESTS = TestCases(["1"], ["2"])
 GOOD = {
@@ -24,103 +22,6 @@ GOOD = {
     "suite_limit": False,
     "shared": False,
 }
-
-
-class Runs:
-    """Counts runs; each ends when told to."""
-
-    def __init__(self):
-        self.futures = []
-        self.shared = 0
-        self.verdicts = SharedVerdicts(on_shared=self._count)
-
-    def _count(self):
-        self.shared += 1
-
-    def start(self):
-        self.futures.append(Future())
-        return self.futures[-1]
-
-    def request(self, code="x", tests=TESTS):
-        return self.verdicts.request(code, tests, PUBLISHED, self.start)
-
-
-def test_identical_requests_in_flight_run_once():
-    runs = Runs()
-    requests = [runs.request() for _ in range(3)]
-    assert len(runs.futures) == 1
-    assert not any(each.done() for each in requests)
-    runs.futures[0].set_result(GOOD)
-    assert [each.result()["shared"] for each in requests] == [False, True, True]
-    assert runs.shared == 2
-
-
-def test_a_verdict_is_remembered():
-    runs = Runs()
-    first = runs.request()
-    runs.futures[0].set_result(GOOD)
-    first.result()["passing"][0] = False  # a caller's own copy
-    again = runs.request()
-    assert again.result()["passing"] == [True]
-    assert again.result()["shared"] is True
-    assert len(runs.futures) == 1
-
-
-@pytest.mark.parametrize(
-    ("code", "tests"),
-    [
-        ("y", TESTS),
-        ("x", TestCases(["1"], ["3"])),
-        ("x", TestCases(["2"], ["2"])),
-        ("x", TestCases(["1"], ["2"], "f")),
-        ("x", TestCases(["1", "1"], ["2", "2"])),
-        ("x\ud800", TESTS),
-    ],
-)
-def test_any_difference_is_another_request(code, tests):
-    runs = Runs()
-    runs.request()
-    runs.request(code, tests)
-    assert len(runs.futures) == 2
-
-
-def test_our_own_faults_are_not_shared_or_remembered():
-    runs = Runs()
-    first, second = runs.request(), runs.request()
-    runs.futures[0].set_result(GOOD | {"status": "infra_error", "passing": [False]})
-    assert first.result()["status"] == second.result()["status"] == "infra_error"
-    assert second.result()["shared"] is False
-    runs.request()
-    assert len(runs.futures) == 2
-
-
-def test_an_error_reaches_all_who_wait():
-    runs = Runs()
-    first, second = runs.request(), runs.request()
-    runs.futures[0].set_exception(InfraError("broken"))
-    for each in (first, second):
-        with pytest.raises(InfraError, match="broken"):
-            each.result()
-
-
-def test_a_caller_that_gives_up_does_not_stop_the_others():
-    runs = Runs()
-    first, second = runs.request(), runs.request()
-    first.cancel()
-    runs.futures[0].set_result(GOOD)
-    assert second.result()["passing"] == [True]
-
-
-def test_memory_of_verdicts_is_bounded(monkeypatch):
-    monkeypatch.setattr("cobalt.evaluator.sharing._REMEMBERED_TESTS", 10)
-    runs = Runs()
-    for n in range(50):
-        runs.request(f"x{n}")
-        runs.futures[-1].set_result(GOOD)
-    assert len(runs.verdicts._done) == 5
-    runs.request("x49")
-    runs.request("x0")
-    assert len(runs.futures) == 51
 
 
 def test_requests_are_read_as_published():
@@ -177,7 +78,7 @@ def test_a_rule_travels_with_a_request_or_is_the_service_s_own():
     ],
 )
 def test_rules_of_comparison(compare, stdout, expected, equal):
-    assert Rule(compare).accepts(Output(encode(stdout)), expected) is equal
+    assert Rule(compare).accepts(encode(stdout), expected) is equal
 
 
 @pytest.mark.parametrize("compare", ["", "Strip", "float()", "float(1)x", "float(-1, 0)", "float(nan, 0)"])

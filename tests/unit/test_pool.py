@@ -8,7 +8,7 @@ import pytest
 
 from cobalt.errors import InfraError
 from cobalt.sandbox import pool as module
-from cobalt.sandbox.policy import Limits
+from cobalt.sandbox.limits import Limits
 from cobalt.sandbox.pool import Pool
 from cobalt.sandbox.worker import WorkerLost
 

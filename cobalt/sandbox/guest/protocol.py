@@ -41,7 +41,7 @@ _ROOM = socket.CMSG_SPACE(3 * 4)
 
 
 class GuestLimits(NamedTuple):
-    """Limits of every test of a program, as `cobalt.sandbox.policy.Limits` means them."""
+    """Limits of every test of a program, as `cobalt.sandbox.limits.Limits` means them."""
 
     cpu_s: float
     wall_s: float
