@@ -18,7 +18,7 @@ COMMANDS = {
     "study": ("cobalt.commands.study", "the arms compared on the tiny task family"),
     "stored_groups": ("cobalt.training.stored", "groups of stored completions, for the offline recipes"),
     "data": ("cobalt.commands.data", "check FILE: its kind and first bad rows; fields: table of all fields"),
-    "doctor": ("cobalt.commands.doctor", "what this machine gives: isolation, limits, versions"),
+    "doctor": ("cobalt.doctor", "what this machine gives: isolation, limits, versions"),
     "compare": ("cobalt.commands.compare", "paired differences of evaluated runs, with intervals and tests"),
     "report": ("cobalt.commands.report", "one static folder with charts, tables and every trajectory"),
     "picture": ("cobalt.report.picture", "the result of a finished run as one picture"),

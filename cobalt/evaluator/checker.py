@@ -26,12 +26,15 @@ _UTF8 = re.compile(
 )
 _CONTINUING = bytes(range(0x80, 0xC0))
 
-_BLANKS = [chr(code) for code in range(0x3001) if chr(code).isspace()]  # there are none above
-_NARROW = "".join(each for each in _BLANKS if each.isascii()).encode()
-_WIDE = tuple(each.encode() for each in _BLANKS if not each.isascii())
-_BLANK_BYTES = _NARROW + b"".join(_WIDE)
-_RUN = re.compile(b"(?:[%b]++|%b)++" % (_NARROW, b"|".join(_WIDE)))
-_RUN_BACKWARDS = re.compile(b"(?:[%b]++|%b)++" % (_NARROW, b"|".join(each[::-1] for each in _WIDE)))
+# Whitespace as `str.isspace` means it; its wide characters forwards and backwards.
+_NARROW = b"\t\n\v\f\r\x1c\x1d\x1e\x1f "
+_WIDE = rb"\xe2\x80[\x80-\x8a\xa8\xa9\xaf]|\xe3\x80\x80|\xc2[\x85\xa0]|\xe1\x9a\x80|\xe2\x81\x9f"
+_EDIW = rb"[\x80-\x8a\xa8\xa9\xaf]\x80\xe2|\x80\x80\xe3|[\x85\xa0]\xc2|\x80\x9a\xe1|\x9f\x81\xe2"
+_BLANK_BYTES = _NARROW + bytes(
+    [*range(0x80, 0x8B), 0x9A, 0x9F, 0xA0, 0xA8, 0xA9, 0xAF, 0xC2, 0xE1, 0xE2, 0xE3]
+)
+_RUN = re.compile(b"(?:%b|[%b]++)++" % (_WIDE, _NARROW))
+_RUN_BACKWARDS = re.compile(b"(?:%b|[%b]++)++" % (_EDIW, _NARROW))
 
 _FLOAT = re.compile(r"float(?:\(\s*([^,()]+?)\s*(?:,\s*([^,()]+?)\s*)?\))?")
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", re.ASCII)
@@ -187,7 +190,7 @@ def _stripped(data: bytes, *, left: bool = True) -> bytes:
         found = _RUN.match(data)
         data = data[found.end() :] if found else data
     data = data.rstrip(_NARROW)
-    found = _RUN_BACKWARDS.match(data[::-1]) if data.endswith(_WIDE) else None
+    found = _RUN_BACKWARDS.match(data[::-1]) if data[-1:] > b"\x7f" else None
     return data[: len(data) - found.end()] if found else data
 
 

@@ -94,7 +94,7 @@ class _Suite:
         what has been judged by then stays.
         """
         if not len(self._tests):
-            self._status = "compile_error" if program.compile_error else "ok"
+            self._status = "ok" if program.compiles() else "compile_error"
             return
         began = self._start(program, self._prepare(program, len(self.verdicts)))
         while began:

@@ -44,7 +44,7 @@ class LocalEvaluator(Evaluator):
         super().__init__(
             ahead=4 * self.workers, cache=VerdictCache(limits=self.limits) if shared_verdicts else None
         )
-        self._pool = Pool(self.workers, self.isolation, self.limits)
+        self._pool = Pool(self.isolation, self.limits)
         self._threads = ThreadPoolExecutor(self.workers, thread_name_prefix="evaluator")
 
     def close(self) -> None:

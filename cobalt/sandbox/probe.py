@@ -1,5 +1,6 @@
 """Which isolation levels this machine gives: every limit is tried from inside, none is assumed."""
 
+import contextlib
 import functools
 import json
 import os
@@ -191,30 +192,27 @@ def try_limits(
     Raises InfraError if no worker can be started at that level.
     """
     limits = replace(limits or Limits(), cpu_s=10.0, wall_s=None, suite_s=10.0)
+    if names is None:
+        names = [each.name for each in TRIALS if level in each.levels]
+    code = _program(names, os.getpid(), limits).encode()
+    found: dict[str, str] = {}
     try:
-        worker = Worker(level, stack_bytes=limits.stack_limit_bytes)
-    except (WorkerLost, OSError) as error:
-        raise InfraError(f"isolation level '{level}' is not available here: {error}") from None
-    try:
-        if names is None:
-            names = [each.name for each in TRIALS if level in each.levels]
-        found: dict[str, str] = {}
-        # A second run looks for what the first one left behind.
-        with worker.program(_program(names, os.getpid(), limits).encode(), limits) as trial:
-            for _ in range(2):
+        with (
+            contextlib.closing(Worker(level, stack_bytes=limits.stack_limit_bytes)) as worker,
+            worker.program(code, limits) as trial,
+        ):
+            for _ in range(2):  # a second run looks for what the first one left behind
                 facts = trial.run(b"")
                 if facts.returncode != 0 or facts.limit:
                     how = f"limit {facts.limit}" if facts.limit else f"exit code {facts.returncode}"
                     said = facts.stderr.decode(errors="replace")[-500:]
                     raise InfraError(f"isolation level '{level}': the probe ended with {how}. {said}")
-                for name, answer in json.loads(facts.stdout).items():
-                    if found.get(name, "held") == "held":
-                        found[name] = answer
-        return found
-    except WorkerLost as error:
+                found = json.loads(facts.stdout) | {
+                    name: answer for name, answer in found.items() if answer != "held"
+                }
+    except (WorkerLost, OSError) as error:
         raise InfraError(f"isolation level '{level}' is not available here: {error}") from None
-    finally:
-        worker.close()
+    return found
 
 
 @functools.cache

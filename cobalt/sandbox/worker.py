@@ -1,7 +1,6 @@
 """One warm worker process, driven from the host: programs in, bytes and resource facts out."""
 
 import contextlib
-import functools
 import json
 import os
 import select
@@ -13,7 +12,7 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import Self
 
 from cobalt.sandbox.guest import protocol
 from cobalt.sandbox.limits import ENVIRONMENT, Limits, package_paths
@@ -96,7 +95,7 @@ class Worker:
         try:
             ours.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, _TIMEVAL.pack(int(_GRACE_S), 0))
             self._patience(_START_S)
-            self.facts: dict[str, Any] = json.loads(self._receive(protocol.READY))
+            self._receive(protocol.READY)
         except BaseException:
             self.close()
             raise
@@ -120,21 +119,12 @@ class Worker:
         with contextlib.suppress(OSError):
             self._socket.shutdown(socket.SHUT_RDWR)
 
-    def close(self, *, at_once: bool = True) -> None:
-        """End the worker with everything inside it. May be called twice.
-
-        Unless `at_once`, an idle worker ends by itself, so that the times of all its processes are counted
-        as this process's children's.
-        """
+    def close(self) -> None:
+        """End the worker with everything inside it. May be called twice."""
         self._socket.close()
-        if at_once:
-            with contextlib.suppress(ProcessLookupError):
-                self._process.kill()
-        try:
-            self._process.wait(_GRACE_S)
-        except subprocess.TimeoutExpired:
+        with contextlib.suppress(ProcessLookupError):
             self._process.kill()
-            self._process.wait()
+        self._process.wait()
 
     def program(
         self, source: bytes, limits: Limits, *, fn_name: str | None = None, output_bytes: int | None = None
@@ -227,16 +217,10 @@ class Program:
         self.start(self.prepare(stdin), cpu_s=cpu_s, wall_s=wall_s)
         return self.finish()
 
-    def compile(self) -> RunFacts:
-        """Compile the program and do not run it."""
+    def compiles(self) -> bool:
+        """Compile the program and do not run it: for who asks before the first run."""
         self.start(self.prepare(b""), only_compile=True)
-        return self.finish()
-
-    @functools.cached_property
-    def compile_error(self) -> RunFacts | None:
-        """The compiler's run if it fails, else None. Needed only by who asks before the first run."""
-        facts = self.compile()
-        return facts if facts.compile_failed else None
+        return not self.finish().compile_failed
 
     def prepare(self, stdin: bytes) -> RunFiles:
         """The files of a run to come: to be given to `start`, or closed."""

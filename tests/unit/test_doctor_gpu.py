@@ -12,7 +12,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from cobalt.commands import doctor, doctor_gpu
+from cobalt import doctor
+from cobalt.commands import doctor_gpu
 from cobalt.errors import InfraError, InputError
 from cobalt.training import gpu_checks, smoke
 from cobalt.training.gpu_checks import FAILED, OK, UNCHECKED, WARNING, Line

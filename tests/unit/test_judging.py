@@ -85,6 +85,15 @@ def test_text_is_read_as_a_pipe_in_text_mode_is(data):
     assert decode(checker._stripped(data)) == plain_decode(data).strip()
 
 
+def test_whitespace_is_what_python_says_it_is():
+    for code in range(sys.maxunicode + 1):
+        data = encode(chr(code))
+        blank = chr(code).isspace()
+        assert (checker._RUN.fullmatch(data) is not None) is blank, hex(code)
+        assert (checker._RUN_BACKWARDS.fullmatch(data[::-1]) is not None) is blank, hex(code)
+        assert not blank or not data.translate(None, checker._BLANK_BYTES)
+
+
 @given(BYTES, st.integers(0, 300), st.sampled_from(["", " ", "x", "é", "\n"]), st.booleans())
 def test_a_brief_text_is_cut_as_the_whole_is(data, times, filler, after):
     data = data + times * filler.encode() + b"end" * after

@@ -17,7 +17,7 @@ LAYERS = [
     ["files", "manifest", "store", "hub", "inputs", "rejects", "progress", "ledger", "pipeline", "sandbox"],
     ["evaluator", "engines", "tasks", "rewards", "contexts"],
     ["rollouts", "training", "analysis", "report"],
-    ["planning", "run", "commands", "__main__"],
+    ["planning", "run", "commands", "doctor", "__main__"],
 ]
 ORDER = {unit: rank for rank, unit in enumerate(unit for layer in LAYERS for unit in layer)}
 

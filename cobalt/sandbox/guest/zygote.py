@@ -11,7 +11,6 @@ import sys
 import traceback
 from importlib.machinery import ModuleSpec
 from importlib.util import spec_from_file_location
-from typing import Any
 
 from cobalt.sandbox.guest import landlock, namespaces, protocol, seccomp, supervisor, syscalls
 
@@ -59,7 +58,7 @@ def main(control_fd: int, parent_fd: int, level_name: str, packages: str) -> Non
         for name in _USUAL.split():
             __import__(name)
         level = Level(level_name, json.loads(packages))
-        facts = _enter(level, control_fd, parent_fd)
+        _enter(level, control_fd, parent_fd)
     except BaseException as error:
         control.send(protocol.FAILED + (str(error) or type(error).__name__).encode("utf-8", "replace"))
         sys.exit(1)
@@ -69,11 +68,11 @@ def main(control_fd: int, parent_fd: int, level_name: str, packages: str) -> Non
     gc.collect()
     gc.disable()
     gc.freeze()
-    control.send(protocol.READY + json.dumps(facts).encode())
+    control.send(protocol.READY)
     _serve(control, level, parent_fd)
 
 
-def _enter(level: Level, control_fd: int, parent_fd: int) -> dict[str, Any]:
+def _enter(level: Level, control_fd: int, parent_fd: int) -> None:
     syscalls.set_thread_stack(8 << 20)
     syscalls.share_one_arena()
     syscalls.find_recursion()
@@ -96,7 +95,6 @@ def _enter(level: Level, control_fd: int, parent_fd: int) -> dict[str, Any]:
         seccomp.Prepared(seccomp.base_filter(own_namespaces=level.own_pids)).install(os.getpid())
     if filter_tests:
         level.test_filter = seccomp.test_filter(own_namespaces=level.own_pids)
-    return {"pid": os.getpid(), "python": sys.version.split()[0], "landlock": landlock.version()}
 
 
 def _reset_signals() -> None:
