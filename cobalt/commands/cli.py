@@ -27,11 +27,6 @@ COMMANDS = {
         "trajectories per hour, and the published loop",
     ),
     "bench data": ("cobalt.commands.bench_data", "the data doors: processes, memory, reference programs"),
-    "bench analysis": (
-        "cobalt.commands.bench_analysis",
-        "evaluation beside the bare evaluator, and building a report",
-    ),
-    "bench evaluator": ("cobalt.commands.bench_evaluator", "tests per second and CPU per test"),
 }
 
 

@@ -16,7 +16,7 @@ _HELP = {
     "contexts": "contexts (prompts) per step",
     "samples": "completions per context",
     "tests": "tests per program",
-    "test_ms": "median CPU milliseconds per test (cobalt bench evaluator measures yours)",
+    "test_ms": "median CPU milliseconds per test (python benchmarks/evaluator.py measures yours)",
     "test_sigma": "deviation of the logarithm of a test's time",
     "slow_share": "share of tests that reach the limit of 4 s",
     "median_tokens": "median tokens of a response",

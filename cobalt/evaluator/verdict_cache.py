@@ -8,7 +8,6 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterable
 from concurrent.futures import Future
 from dataclasses import dataclass
-from typing import cast
 
 from cobalt.evaluator.checker import Rule, encode
 from cobalt.records import SKIPPED, ExecutionResult, TestCases
@@ -175,10 +174,10 @@ def _by_test(result: ExecutionResult) -> list[ExecutionResult] | None:
     ran = all(test["status"] != SKIPPED for test in result["per_test"])
     if result["status"] != "ok" or result["suite_limit"] or count != len(result["passing"]) or not ran:
         return None
-    columns = ("passing", "feedback", "per_test")
+    columns = zip(result["passing"], result["feedback"], result["per_test"], strict=True)
     return [
-        cast(ExecutionResult, {**result, **{name: result[name][place : place + 1] for name in columns}})
-        for place in range(count)
+        {**result, "passing": [passed], "feedback": [text], "per_test": [test]}
+        for passed, text, test in columns
     ]
 
 

@@ -103,7 +103,7 @@ _ROWS: list[tuple[str, float, str, str]] = [
     ("tiny.response_sigma", 0.11, "of the logarithm", "counted in a run of the demo (docs/planning.md)"),
     # Running programs.
     ("tests.overhead_ms", 1.73, "ms of CPU",
-     "sandbox at `namespaces`, `cobalt bench evaluator` (docs/benchmarks.md)"),
+     "sandbox at `namespaces`, `python benchmarks/evaluator.py` (docs/benchmarks.md)"),
     ("tests.limit_s", 4, "s of CPU", "limit of one test, as published"),
     ("evaluator.cores_per_gpu", 4, "cores", "a quarter of 16 cores per GPU, as scripts/cluster gives it"),
     ("evaluator.cpu_profile_cores", 2, "cores", "a laptop's; they also sample and train"),

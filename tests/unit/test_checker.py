@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cobalt.evaluator.checker import PUBLISHED, decode, encode, value_equal
+from cobalt.errors import BadRequest
+from cobalt.evaluator.checker import PUBLISHED, Rule, decode, encode, value_equal
 
 
 @pytest.mark.parametrize(
@@ -88,3 +89,43 @@ def test_every_json_value_equals_itself(value):
     line = json.dumps(value).encode()
     assert value_equal(line, value)
     assert value_equal(line, [value])
+
+
+@pytest.mark.parametrize(
+    ("compare", "stdout", "expected", "equal"),
+    [
+        ("strip", " 1 2\n", "1 2", True),
+        ("strip", "1  2", "1 2", False),
+        ("strip", "1 \n2", "1\n2", False),
+        ("lines", "1 \n2\t\n\n", "1\n2", True),
+        ("lines", "1\n\n2", "1\n2", False),
+        ("lines", "x\n 1\n2", "x\n1\n2", False),
+        ("tokens", "1\n2   3", "1 2\n3", True),
+        ("tokens", "1 2 3 4", "1 2 3", False),
+        ("tokens", "1.0", "1", False),
+        ("float", "1.0000004 yes", "1 yes", True),
+        ("float", "1.1", "1", False),
+        ("float", "1 no", "1 yes", False),
+        ("float(0.1, 0)", "109", "100", True),
+        ("float(0.1, 0)", "91", "100", True),
+        ("float(0.1, 0)", "112", "100", False),
+        ("float( 0 , 2 )", "102", "100", True),
+        ("float(0,2)", "103", "100", False),
+        ("float(1,1)", "nan", "1", False),
+        ("float(1,1)", "inf", "1", False),
+        ("float(1,1)", "1e999", "1", False),
+        ("float(1,1)", "1", "1e999", False),
+        ("float(1,1)", "1_0", "10", False),
+        ("float(1,1)", "nan", "nan", True),
+        ("float", "9" * 500, "9" * 499 + "8", False),
+        ("float", "٣", "3", False),
+    ],
+)
+def test_rules_of_comparison(compare, stdout, expected, equal):
+    assert Rule(compare).accepts(encode(stdout), expected) is equal
+
+
+@pytest.mark.parametrize("compare", ["", "Strip", "float()", "float(1)x", "float(-1, 0)", "float(nan, 0)"])
+def test_an_unknown_rule_is_refused(compare):
+    with pytest.raises(BadRequest, match="must be strip, lines, tokens or float"):
+        Rule(compare)
