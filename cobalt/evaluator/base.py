@@ -12,11 +12,9 @@ from typing import Any, Self
 from cobalt.errors import InfraError
 from cobalt.evaluator.checker import Rule
 from cobalt.evaluator.verdict_cache import VerdictCache
-from cobalt.records import SKIPPED, ExecutionResult, TestCases
+from cobalt.records import SKIPPED, ExecutionResult, TestCases, TestResult
 
 Tests = TestCases | Mapping[str, Any] | str
-
-NO_CODE = "No code block could be extracted."
 
 
 class Evaluator(ABC):
@@ -107,24 +105,21 @@ class Evaluator(ABC):
 
 def infra_result(count: int, why: str) -> ExecutionResult:
     """A result that says that we failed: to be retried or masked, never scored."""
-    return {
-        "passing": [False] * count,
-        "feedback": [f"Exception: {why}"] * count,
-        "status": "infra_error",
-        "per_test": [],
-        "suite_limit": False,
-        "shared": False,
-    }
+    return _not_run(count, "infra_error", why, [])
 
 
 def _no_code(count: int) -> ExecutionResult:
+    test: TestResult = {"status": "runtime_error", "cpu_s": 0.0, "wall_s": 0.0, "returncode": None}
+    tests = [test.copy() for _ in range(count)]
+    return _not_run(count, "no_code", "No code block could be extracted.", tests)
+
+
+def _not_run(count: int, status: str, why: str, tests: list[TestResult]) -> ExecutionResult:
     return {
         "passing": [False] * count,
-        "feedback": [f"Exception: {NO_CODE}"] * count,
-        "status": "no_code",
-        "per_test": [
-            {"status": "runtime_error", "cpu_s": 0.0, "wall_s": 0.0, "returncode": None} for _ in range(count)
-        ],
+        "feedback": [f"Exception: {why}"] * count,
+        "status": status,
+        "per_test": tests,
         "suite_limit": False,
         "shared": False,
     }

@@ -16,6 +16,7 @@ from cobalt.sandbox.run_files import RunFiles
 from cobalt.sandbox.worker import Program, RunFacts, WorkerLost
 
 _RUNS_PER_TEST = 2  # a test that a fault of ours ended is run again once, on another worker
+_PAUSE_S = 0.2  # before that: memory, descriptors or processes may be wanting for a moment
 _FAULTS = (WorkerLost, OSError, MemoryError)  # the latter two: descriptors or memory of this process
 
 _memory_kills = MemoryKills()
@@ -29,7 +30,7 @@ class Verdict(NamedTuple):
 
 
 def judge_suite(pool: Pool, code: str, tests: TestCases, limits: Limits, rule: Rule) -> ExecutionResult:
-    """Verdicts on all tests, in order. Raises InfraError only if the pool cannot give a worker at all.
+    """Verdicts on all tests, in order. Raises InfraError only if the pool is closed.
 
     A run that a fault of ours ended is made again on another worker, once; then the suite is `infra_error`.
     A suite over its time has pass rate 0, as published: no test passes, whatever had finished; `per_test`
@@ -56,6 +57,7 @@ def judge_suite(pool: Pool, code: str, tests: TestCases, limits: Limits, rule: R
             if lost >= _RUNS_PER_TEST:
                 why = str(error) or type(error).__name__
                 return infra_result(len(tests), f"the sandbox failed twice on test {done}: {why}")
+            time.sleep(_PAUSE_S)
     return suite.result()
 
 

@@ -1,4 +1,4 @@
-"""Measured figures in place of assumptions: files of `python benchmarks/evaluator.py` and `bench inference`."""
+"""Measured figures in place of assumptions: files of `benchmarks/evaluator.py` and of `bench inference`."""
 
 from __future__ import annotations
 

@@ -3,15 +3,12 @@
 import contextlib
 import os
 import threading
-import time
 import weakref
 from collections.abc import Iterator
 
 from cobalt.errors import InfraError
 from cobalt.sandbox.limits import Limits, package_paths
 from cobalt.sandbox.worker import Worker, WorkerLost
-
-_ATTEMPTS = 3
 
 
 class Pool:
@@ -21,7 +18,7 @@ class Pool:
     """
 
     def __init__(self, level: str, limits: Limits) -> None:
-        self.level = level
+        self._level = level
         self.restarts = 0
         self._limits = limits
         self._owner = os.getpid()
@@ -36,12 +33,14 @@ class Pool:
     def lend(self) -> Iterator[Worker]:
         """A worker for the length of the block. If the block raises, the worker is ended and replaced.
 
-        Raises InfraError if the pool is closed or no worker can be started.
+        Raises InfraError if the pool is closed, WorkerLost if no worker can be started.
         """
         if os.getpid() != self._owner:
             raise InfraError("a sandbox pool cannot be used after a fork: make one in each process")
         with self._lock:
-            worker = self._idle.pop() if self._idle and not self._closed else None
+            if self._closed:
+                raise InfraError("the sandbox pool is closed")
+            worker = self._idle.pop() if self._idle else None
             if worker is not None:
                 self._lent.add(worker)
         if worker is None:
@@ -65,29 +64,24 @@ class Pool:
             return [worker.pid for worker in [*self._idle, *self._lent]]
 
     def _start(self) -> Worker:
-        problem: Exception | None = None
-        packages = package_paths(self._limits.packages)
-        for attempt in range(_ATTEMPTS):
-            if self._closed:
-                break
-            time.sleep(0.2 * attempt)
-            try:
-                worker = Worker(self.level, stack_bytes=self._limits.stack_limit_bytes, packages=packages)
-            except Exception as error:  # of any kind, as no memory or no thread to be had: a fault of ours
-                problem = error
-                continue
-            with self._lock:
-                if not self._closed:
-                    self._lent.add(worker)
-                    return worker
-            worker.close()
-        if self._closed:
-            raise InfraError("the sandbox pool is closed")
-        known = isinstance(problem, WorkerLost | OSError)
-        why = str(problem) if known else f"{type(problem).__name__}: {problem}"
-        raise InfraError(
-            f"cannot start a sandbox worker at isolation level '{self.level}': {why}"
-        ) from problem
+        limits = self._limits
+        try:
+            worker = Worker(
+                self._level, stack_bytes=limits.stack_limit_bytes, packages=package_paths(limits.packages)
+            )
+        except Exception as error:  # of any kind, as no memory or no thread to be had: a fault of ours
+            why = (
+                str(error) if isinstance(error, WorkerLost | OSError) else f"{type(error).__name__}: {error}"
+            )
+            raise WorkerLost(
+                f"cannot start a sandbox worker at isolation level '{self._level}': {why}"
+            ) from error
+        with self._lock:
+            if not self._closed:
+                self._lent.add(worker)
+                return worker
+        worker.close()
+        raise InfraError("the sandbox pool is closed")
 
     def _give_back(self, worker: Worker, healthy: bool) -> None:
         with self._lock:

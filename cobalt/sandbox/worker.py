@@ -58,7 +58,7 @@ class RunFacts:
 class Worker:
     """A zygote and its control socket. Not thread-safe: one caller at a time.
 
-    `packages`: folders of installed packages that programs may import (None: those of `policy.PACKAGES`).
+    `packages`: folders of installed packages that programs may import (None: those of `limits.PACKAGES`).
 
     Raises WorkerLost from every method once the worker cannot be trusted; then only `close` is left.
     """

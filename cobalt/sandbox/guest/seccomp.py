@@ -66,16 +66,8 @@ _NEGATIVE, _THREAD_CLOCK, _OWN_CLOCK = 0x80000000, 4, 0xFFFFFFFA
 _SELF = 0x53454C46  # stands for the id of the process that a filter will be put on
 _OWN = struct.Struct("I")
 
-_TERMINAL_REQUESTS = (
-    0x5401,
-    0x802C542A,
-    0x5413,
-    0x540F,
-    0x541B,
-    0x5421,
-    0x5450,
-    0x5451,
-)  # and FIO*: own flags
+# And FIO*: own flags.
+_TERMINAL_REQUESTS = (0x5401, 0x802C542A, 0x5413, 0x540F, 0x541B, 0x5421, 0x5450, 0x5451)
 _FCNTL_LOCKS = (6, 7, 37, 38)  # pretended, as flock
 _FCNTL = (
     fcntl.F_DUPFD, fcntl.F_GETFD, fcntl.F_SETFD, fcntl.F_GETFL, fcntl.F_SETFL, fcntl.F_GETOWN,
@@ -88,10 +80,6 @@ _SOCKET_OPTIONS = (2, 9, 13, 15, 16, 20, 21, 66, 67)  # none that makes buffers 
 _SO_SOCKET = 1
 
 _Code = list[tuple[int, int, int, int]]
-
-
-class Unsupported(OSError):
-    """This architecture or kernel cannot filter system calls."""
 
 
 def _fail(error: int) -> tuple[int, int, int, int]:
@@ -117,7 +105,7 @@ class Filter:
 
     def __init__(self) -> None:
         if syscalls.MACHINE not in _AUDIT_ARCH:
-            raise Unsupported(errno.ENOSYS, f"no system call filter for {syscalls.MACHINE}")
+            raise OSError(errno.ENOSYS, f"no system call filter for {syscalls.MACHINE}")
         self._column = 0 if syscalls.MACHINE == "x86_64" else 1
         self._code: _Code = [
             (_LD, 0, 0, 4),

@@ -49,7 +49,7 @@ class Supervisor:
         """Returns when the host says so."""
         signal.pthread_sigmask(signal.SIG_BLOCK, _CHILD_ENDED)
         self._set_up()
-        source = _read_all(source_fd)
+        source = os.pread(source_fd, os.fstat(source_fd).st_size, 0)
         os.close(source_fd)
         import_packages(source, self._packages)
         gc.freeze()
@@ -214,16 +214,3 @@ class Supervisor:
 def _children() -> list[int]:
     with open(f"/proc/self/task/{os.getpid()}/children") as file:
         return [int(each) for each in file.read().split()]
-
-
-def _read_all(fd: int) -> bytes:
-    size = os.fstat(fd).st_size
-    parts = []
-    offset = 0
-    while offset < size:
-        part = os.pread(fd, min(1 << 24, size - offset), offset)
-        if not part:
-            break
-        parts.append(part)
-        offset += len(part)
-    return b"".join(parts)
