@@ -20,10 +20,9 @@ from evaluator import Way, measure, medians
 from ways import TESTS, TRIVIAL, Run
 from ways import local as bare_evaluator
 
-from cobalt.flags import parser, positive_int, run_main
+from cobalt.cli import parser, positive_int, run_main
 from cobalt.prompts import DEFAULT
-from cobalt.records import Row
-from cobalt.store import encode_row
+from cobalt.rows import Row, encode_row
 
 _WORDS = [
     "read",

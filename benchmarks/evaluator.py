@@ -20,9 +20,8 @@ from typing import Any
 
 from ways import BATCH, TESTS, Run, fork, local, plain, prime_code, serve_application, service
 
+from cobalt.cli import make_progress, parser, positive_int, run_main
 from cobalt.commands import measured
-from cobalt.flags import parser, positive_int, run_main
-from cobalt.progress import TerminalProgress, make_progress
 from cobalt.sandbox.limits import LEVELS, package_paths
 
 _LONG = {"inputs": ["1 1"] * 4, "outputs": ["1 1\n" * 500_000] * 4}
@@ -103,15 +102,11 @@ def table(rates: list[Rate]) -> str:
 
 def rounds(ways: list[Way], count: int) -> Iterator[Rate]:
     """All ways in turn, `count` times."""
-    progress = make_progress()
-    try:
+    with make_progress() as progress:
         for number in range(count):
             for place, way in enumerate(ways, 1):
                 yield measure(way, number)
                 progress.advance("measured", number * len(ways) + place, count * len(ways), way=way.name)
-    finally:
-        if isinstance(progress, TerminalProgress):
-            progress.close()
 
 
 def _in_process(levels: list[str], workers: int, programs: int) -> Iterable[tuple[Any, ...]]:

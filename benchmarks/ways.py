@@ -19,9 +19,9 @@ from typing import Any
 
 from bare_fork import PROGRAM
 
+from cobalt.cluster import allow_slow_start
 from cobalt.evaluator import LocalEvaluator
 from cobalt.sandbox.limits import Limits
-from cobalt.slow_start import allow_slow_start
 
 TESTS = 20
 BATCH = 16  # programs in a request to the service

@@ -8,10 +8,10 @@ from typing import Any
 
 from cobalt.analysis.calibration import calibrate, lines
 from cobalt.analysis.judge import Judged, JudgeSettings, judge_file, open_cases
+from cobalt.cli import Parser, parser, positive_int
 from cobalt.engines import ENGINES, OWN, check, connect, engine_name
 from cobalt.errors import InputError
 from cobalt.files import atomic_write
-from cobalt.flags import Parser, parser, positive_int
 from cobalt.prompts import load
 from cobalt.rollouts.doors import closing_line, engine_options, progress_shown
 from cobalt.rollouts.keys import key_flags

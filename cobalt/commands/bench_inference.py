@@ -21,21 +21,23 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from cobalt.cli import parser, positive_int
 from cobalt.commands import measured
 from cobalt.engines import ENGINES, check, connect
 from cobalt.engines.base import ChatEngine, Completion
 from cobalt.engines.seeds import derive
 from cobalt.engines.simulated import MODEL, Engine, running
 from cobalt.errors import InfraError, InputError
-from cobalt.flags import parser, positive_int
+from cobalt.output import write_jsonl
 from cobalt.prompts import DEFAULT, load
-from cobalt.records import ExecutionResult, Row, TestCases
 from cobalt.rollouts.dialogue import Dialogue, Turn, read_response
 from cobalt.rollouts.judging import shown_tests, verdict
 from cobalt.rollouts.multi_turn import multi_turn
 from cobalt.rollouts.settings import MultiTurnSettings
 from cobalt.rollouts.work import usage
-from cobalt.store import read_jsonl, write_jsonl
+from cobalt.rows import Row, read_rows
+from cobalt.schema import ExecutionResult
+from cobalt.testcases import TestCases
 
 FEEDBACK = "Input:\n1\nProgram's Output:\n2\nExpected Output:\n3"
 TASKS_AT_ONCE, TESTS_AT_ONCE = 2, 64
@@ -143,7 +145,7 @@ async def ours(
             raise InfraError(f"{summary.failed} tasks failed")
         tokens = sum(
             each["completion_tokens"]
-            for _, row in read_jsonl(output)
+            for _, row in read_rows(output)
             for turn in row["usage"]
             for each in turn
         )
@@ -169,7 +171,7 @@ def tiny_tasks(count: int) -> list[Row]:
 
     with tempfile.TemporaryDirectory() as folder:
         tiny.write_splits(Path(folder), seed=0, train=1, dev=1, heldout=count)
-        return [row for _, row in read_jsonl(Path(folder) / "heldout.jsonl")]
+        return [row for _, row in read_rows(Path(folder) / "heldout.jsonl")]
 
 
 @contextlib.asynccontextmanager

@@ -17,7 +17,7 @@ from cobalt.engines.openai_api import redacted
 from cobalt.engines.retry import OWN_LIMIT, Pace, Retrier, Retry, retry_after_s
 from cobalt.engines.seeds import derive
 from cobalt.errors import InfraError, InputError
-from cobalt.records import Message
+from cobalt.schema import Message
 
 _SECRETS = ("OPENAI_API_KEY", "AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN")
 

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 from cobalt.engines.base import CONTEXT_OVERFLOW, STOP, Completion, Sampling
 from cobalt.errors import InfraError, InputError
-from cobalt.records import Message
+from cobalt.schema import Message
 
 if TYPE_CHECKING:
     from cobalt.engines.sampler import BatchSampler, SampledRow

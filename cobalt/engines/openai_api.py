@@ -13,7 +13,7 @@ from cobalt.engines.base import CONTENT_FILTER, CONTEXT_OVERFLOW, STOP, Completi
 from cobalt.engines.retry import Pace, Retrier, Retry, retry_after_s
 from cobalt.engines.seeds import derive
 from cobalt.errors import InfraError, InputError
-from cobalt.records import Message
+from cobalt.schema import Message
 
 if TYPE_CHECKING:
     import aiohttp

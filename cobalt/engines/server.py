@@ -22,12 +22,11 @@ from ray.serve.config import RequestRouterConfig
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
-from cobalt.cluster import amounts
+from cobalt.cluster import allow_slow_start, amounts
 from cobalt.engines.base import CONTEXT_OVERFLOW, STOP
 from cobalt.engines.seeds import derive
 from cobalt.engines.vllm_client import DEPLOYMENT
 from cobalt.errors import InputError
-from cobalt.slow_start import allow_slow_start
 
 _AFFINITY = "ray.serve.experimental.consistent_hash_router.ConsistentHashRouter"
 

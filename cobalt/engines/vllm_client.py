@@ -13,7 +13,7 @@ from cobalt.engines.openai_api import OpenAIEngine
 from cobalt.engines.retry import Pace, Retrier, Retry
 from cobalt.engines.seeds import derive
 from cobalt.errors import InfraError, InputError
-from cobalt.records import Message
+from cobalt.schema import Message
 
 APPLICATION = "vllm_actor"
 ROUTE = "/vllm_actor"

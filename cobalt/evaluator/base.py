@@ -12,7 +12,8 @@ from typing import Any, Self
 from cobalt.errors import InfraError
 from cobalt.evaluator.checker import Rule
 from cobalt.evaluator.verdict_cache import VerdictCache
-from cobalt.records import SKIPPED, ExecutionResult, TestCases, TestResult
+from cobalt.schema import SKIPPED, ExecutionResult, TestResult
+from cobalt.testcases import TestCases
 
 Tests = TestCases | Mapping[str, Any] | str
 

@@ -9,11 +9,12 @@ from cobalt.evaluator import feedback
 from cobalt.evaluator.base import infra_result
 from cobalt.evaluator.checker import Rule, brief, decode, encode, value_equal
 from cobalt.evaluator.memory_kills import MemoryKills
-from cobalt.records import SKIPPED, ExecutionResult, TestCases, TestResult
 from cobalt.sandbox.limits import Limits
 from cobalt.sandbox.pool import Pool
 from cobalt.sandbox.run_files import RunFiles
 from cobalt.sandbox.worker import Program, RunFacts, WorkerLost
+from cobalt.schema import SKIPPED, ExecutionResult, TestResult
+from cobalt.testcases import TestCases
 
 _RUNS_PER_TEST = 2  # a test that a fault of ours ended is run again once, on another worker
 _PAUSE_S = 0.2  # before that: memory, descriptors or processes may be wanting for a moment

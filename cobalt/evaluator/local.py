@@ -9,10 +9,11 @@ from cobalt.evaluator.base import Evaluator, infra_result
 from cobalt.evaluator.checker import PUBLISHED, Rule
 from cobalt.evaluator.judge import judge_suite
 from cobalt.evaluator.verdict_cache import VerdictCache
-from cobalt.records import ExecutionResult, TestCases
 from cobalt.sandbox.limits import Limits
 from cobalt.sandbox.pool import Pool
 from cobalt.sandbox.probe import resolve
+from cobalt.schema import ExecutionResult
+from cobalt.testcases import TestCases
 
 
 class LocalEvaluator(Evaluator):

@@ -16,8 +16,9 @@ from cobalt.errors import BadRequest, CobaltError, InfraError, InputError
 from cobalt.evaluator.base import Evaluator
 from cobalt.evaluator.checker import Rule
 from cobalt.evaluator.request import APPLICATION, ROUTE, TOKEN_VARIABLE, canary, make_request
-from cobalt.records import ExecutionResult, TestCases
 from cobalt.sandbox.limits import Limits
+from cobalt.schema import ExecutionResult
+from cobalt.testcases import TestCases
 
 _TRIES = 6
 _REFUSED_S = 1800.0  # a service that is alive but full is asked again for this long

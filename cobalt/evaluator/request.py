@@ -8,7 +8,7 @@ from typing import Any
 
 from cobalt.errors import BadRequest
 from cobalt.evaluator.checker import PUBLISHED, Rule
-from cobalt.records import TestCases
+from cobalt.testcases import TestCases
 
 APPLICATION = "evaluator"
 DEPLOYMENT = "Evaluator"

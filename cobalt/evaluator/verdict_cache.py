@@ -10,8 +10,9 @@ from concurrent.futures import Future
 from dataclasses import dataclass
 
 from cobalt.evaluator.checker import Rule, encode
-from cobalt.records import SKIPPED, ExecutionResult, TestCases
 from cobalt.sandbox.limits import Limits
+from cobalt.schema import SKIPPED, ExecutionResult
+from cobalt.testcases import TestCases
 
 Start = Callable[[TestCases], Future[ExecutionResult]]
 

@@ -8,19 +8,20 @@ import contextlib
 from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import TYPE_CHECKING, Any
 
+from cobalt.cli import Parser, parser, positive_int
 from cobalt.engines import ENGINES, OWN, check, connect, engine_name
 from cobalt.engines.base import ChatEngine
 from cobalt.errors import InputError
 from cobalt.evaluator.client import evaluator_flags
-from cobalt.flags import Parser, parser, positive_int
-from cobalt.inputs import INPUT_HELP
-from cobalt.pipeline import Summary, failures_path
+from cobalt.pipeline import Summary
 from cobalt.prompts import load
+from cobalt.rejects import failures_path
 from cobalt.rollouts.estimate import Estimate, price_of
 from cobalt.rollouts.keys import credentials_given, key_flags
 from cobalt.rollouts.settings import DEFAULT_SAMPLES, Limits, RolloutSettings
 from cobalt.rollouts.source import Source, refuse_overwriting
 from cobalt.rollouts.view import RolloutView
+from cobalt.rows import INPUT_HELP
 
 if TYPE_CHECKING:
     from cobalt.evaluator.base import Evaluator

@@ -19,8 +19,8 @@ from typing import Any
 
 from cobalt.errors import InfraError, InputError
 from cobalt.files import StrPath, replacing
-from cobalt.records import Row, row_id
-from cobalt.store import encode_row, read_jsonl, repair_tail, write_jsonl
+from cobalt.output import repair_tail, write_jsonl
+from cobalt.rows import Row, encode_row, read_rows, row_id
 
 COMPACT_BYTES = 128 << 20
 _FLAGS = os.O_RDWR | os.O_APPEND | os.O_CLOEXEC
@@ -207,4 +207,4 @@ def _add(spent: dict[str, float], entry: Row, sign: int = 1) -> None:
 
 def read_journal(path: StrPath) -> list[Row]:
     """All entries of a journal, for people and tests."""
-    return [row for _, row in read_jsonl(path, repair=True)]
+    return [row for _, row in read_rows(path, repair=True)]

@@ -6,7 +6,9 @@ import asyncio
 from typing import TYPE_CHECKING
 
 from cobalt.errors import InfraError, InputError
-from cobalt.records import ExecutionResult, Row, TestCases
+from cobalt.rows import Row
+from cobalt.schema import ExecutionResult
+from cobalt.testcases import TestCases
 
 if TYPE_CHECKING:
     from cobalt.evaluator.base import Evaluator

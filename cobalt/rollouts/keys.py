@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 
-from cobalt.flags import Parser
+from cobalt.cli import Parser
 
 # flag -> (the variable to set instead, the parameter of the request)
 KEYS = {

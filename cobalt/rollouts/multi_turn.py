@@ -12,12 +12,11 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from cobalt.cli import Progress, positive_int
 from cobalt.engines.base import CONTEXT_OVERFLOW, ChatEngine, Completion
 from cobalt.engines.seeds import derive
 from cobalt.errors import InputError
-from cobalt.flags import positive_int
-from cobalt.pipeline import Progress, Summary
-from cobalt.records import ExecutionResult, Row, TestCases, require
+from cobalt.pipeline import Summary
 from cobalt.rollouts.dialogue import Dialogue, Response, Turn, columns, read_response
 from cobalt.rollouts.doors import carry_out, rollout_flags, sampling_given
 from cobalt.rollouts.feedback import FeedbackPolicy, Place
@@ -26,6 +25,9 @@ from cobalt.rollouts.progress import Meter
 from cobalt.rollouts.settings import Limits, MultiTurnSettings, identity
 from cobalt.rollouts.source import Rows, Source, refuse_overwriting
 from cobalt.rollouts.work import Work, first_error, usage
+from cobalt.rows import Row, require
+from cobalt.schema import ExecutionResult
+from cobalt.testcases import TestCases
 
 if TYPE_CHECKING:
     from cobalt.evaluator.base import Evaluator

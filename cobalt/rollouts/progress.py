@@ -10,8 +10,8 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
+from cobalt.cli import Progress
 from cobalt.engines.base import Completion
-from cobalt.pipeline import Progress
 
 EVERY_S = 1.0
 STALLED_S = 60.0

@@ -7,15 +7,17 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from cobalt.cli import Progress
 from cobalt.engines.base import ChatEngine
-from cobalt.pipeline import Progress, Summary
-from cobalt.records import Row, TestCases, require
+from cobalt.pipeline import Summary
 from cobalt.rollouts.doors import carry_out, rollout_flags, sampling_given
 from cobalt.rollouts.judging import tests_of
 from cobalt.rollouts.progress import Meter
 from cobalt.rollouts.settings import Limits, RolloutSettings, identity
 from cobalt.rollouts.source import Rows, Source, refuse_overwriting
 from cobalt.rollouts.work import Known, Work, first_error, usage
+from cobalt.rows import Row, require
+from cobalt.testcases import TestCases
 from cobalt.text import extract_code
 
 if TYPE_CHECKING:

@@ -9,15 +9,13 @@ from itertools import islice
 from pathlib import Path
 
 from cobalt.errors import InputError
-from cobalt.inputs import Input, open_input
-from cobalt.records import Row, row_id
-from cobalt.store import encode_row
+from cobalt.rows import Row, encode_row, open_rows, row_id
 
 Rows = str | os.PathLike[str] | Sequence[Row]
 
 
 class Source:
-    """Rows of a file, folder or data set (`cobalt.inputs`; read on every pass, never held) or of a list.
+    """Rows of a file, folder or data set (`cobalt.rows`; read on every pass, never held) or of a list.
 
     `check(row, where)` is called for every row when the source is opened. `limit` keeps the first rows
     only. `ids` are in order, as are `sizes`, what `size` says of each row; `sha256` is of the file or of the
@@ -36,7 +34,7 @@ class Source:
         self._rows = rows
         self._limit = limit
         in_memory = isinstance(rows, Sequence) and not isinstance(rows, str)
-        self._input: Input | None = None if in_memory else open_input(os.fspath(rows))  # type: ignore[arg-type]
+        self._input = None if in_memory else open_rows(os.fspath(rows))  # type: ignore[arg-type]
         self.path = None if self._input is None else self._input.path
         self.ids: list[str | int] = []
         self.sizes: list[int] = []

@@ -11,7 +11,7 @@ EVERY_S = 10.0
 
 
 class RolloutView:
-    """A `cobalt.progress.Progress`. A plain line comes at the start, the end, and at most every `every_s`
+    """A `cobalt.cli.Progress`. A plain line comes at the start, the end, and at most every `every_s`
     seconds, also while no row is finished: a run that stalls says on what it waits.
     """
 

@@ -13,12 +13,14 @@ from cobalt.engines.base import ChatEngine, Completion, Sampling
 from cobalt.errors import CobaltError, InfraError
 from cobalt.manifest import check_resume, read_manifest
 from cobalt.pipeline import Stop, Stopped, Summary, run_rows
-from cobalt.records import ExecutionResult, Message, Row, TestCases
 from cobalt.rollouts.journal import Id, Journal, journal_path
 from cobalt.rollouts.judging import verdict
 from cobalt.rollouts.progress import Meter
 from cobalt.rollouts.settings import Gate, Limits
 from cobalt.rollouts.source import Source
+from cobalt.rows import Row
+from cobalt.schema import ExecutionResult, Message
+from cobalt.testcases import TestCases
 
 if TYPE_CHECKING:
     from cobalt.evaluator.base import Evaluator

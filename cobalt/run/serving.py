@@ -11,13 +11,13 @@ import time
 import urllib.request
 from pathlib import Path
 
+from cobalt.cluster import allow_slow_start
 from cobalt.engines.vllm_client import APPLICATION, ROUTE
 from cobalt.errors import InfraError
 from cobalt.files import atomic_write
 from cobalt.run.guard import GRACE_S
 from cobalt.run.sections import Serving
 from cobalt.run.view import View
-from cobalt.slow_start import allow_slow_start
 
 _TAIL_LINES = 20
 

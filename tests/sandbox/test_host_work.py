@@ -224,7 +224,7 @@ JUDGE = """
 import json, resource, sys, time
 from cobalt.evaluator.checker import Rule
 from cobalt.evaluator.judge import _verdict
-from cobalt.records import TestCases
+from cobalt.testcases import TestCases
 from cobalt.evaluator import local
 from cobalt.sandbox.limits import Limits
 from cobalt.sandbox.worker import RunFacts

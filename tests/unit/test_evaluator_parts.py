@@ -12,8 +12,9 @@ from cobalt.evaluator import base, connect
 from cobalt.evaluator.checker import PUBLISHED, Rule
 from cobalt.evaluator.remote import Refused, RemoteEvaluator, Transient
 from cobalt.evaluator.request import make_request, parse_request
-from cobalt.records import SKIPPED, SUITE_STATUSES, TEST_STATUSES, TestCases
 from cobalt.sandbox.limits import Limits
+from cobalt.schema import SKIPPED, SUITE_STATUSES, TEST_STATUSES
+from cobalt.testcases import TestCases
 
 TESTS = TestCases(["1"], ["2"])
 GOOD = {

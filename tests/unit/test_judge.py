@@ -13,10 +13,10 @@ from cobalt.evaluator.checker import PUBLISHED, Rule
 from cobalt.evaluator.feedback import first_failure
 from cobalt.evaluator.judge import judge_suite
 from cobalt.evaluator.memory_kills import MemoryKills, counters
-from cobalt.records import TestCases
 from cobalt.rollouts import judging as rollouts
 from cobalt.sandbox.limits import Limits
 from cobalt.sandbox.worker import RunFacts, WorkerLost
+from cobalt.testcases import TestCases
 from cobalt.training import scoring as training
 
 OUT_OF_TIME = "TimeoutError: Tests timed out after {:g} seconds."

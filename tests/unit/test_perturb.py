@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 
 from cobalt.errors import InputError
 from cobalt.evaluator.checker import PUBLISHED, encode
-from cobalt.records import TestCases
 from cobalt.tasks.perturb import main, perturb
+from cobalt.testcases import TestCases
 
 sys.path.append(str(Path(__file__).parent))
 from data_rows import read, task, write

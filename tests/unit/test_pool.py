@@ -9,11 +9,11 @@ import pytest
 from cobalt.errors import InfraError
 from cobalt.evaluator import judge
 from cobalt.evaluator.checker import Rule
-from cobalt.records import TestCases
 from cobalt.sandbox import pool as module
 from cobalt.sandbox.limits import Limits
 from cobalt.sandbox.pool import Pool
 from cobalt.sandbox.worker import WorkerLost
+from cobalt.testcases import TestCases
 
 
 class Made:

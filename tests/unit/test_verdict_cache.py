@@ -10,8 +10,9 @@ from cobalt.errors import InfraError
 from cobalt.evaluator import Evaluator
 from cobalt.evaluator.checker import PUBLISHED, Rule
 from cobalt.evaluator.verdict_cache import VerdictCache
-from cobalt.records import ExecutionResult, TestCases
 from cobalt.sandbox.limits import Limits
+from cobalt.schema import ExecutionResult
+from cobalt.testcases import TestCases
 
 TESTS = TestCases(["1"], ["2"])
 GOOD = {
