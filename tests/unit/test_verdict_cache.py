@@ -1,7 +1,9 @@
 """Verdicts that are shared and remembered, suite by suite or test by test: the same answers, fewer runs."""
 
 import asyncio
-from concurrent.futures import Future
+import random
+import time
+from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
 
 import pytest
@@ -286,3 +288,48 @@ def test_a_run_that_cannot_be_started_is_an_error_for_all_who_ask():
     for _ in range(2):
         with pytest.raises(InfraError, match="closed"):
             runs.request().result()
+
+
+class Faulty(Echo):
+    """Judges in threads, a little later; now and then it fails, or has no verdict."""
+
+    def __init__(self, cache: VerdictCache) -> None:
+        super().__init__(cache)
+        self.threads, self.dice = ThreadPoolExecutor(4), random.Random(1)
+
+    def _start(self, code: str, tests: TestCases, rule: Rule | None) -> Future[ExecutionResult]:
+        return self.threads.submit(self._judge, code, tests)
+
+    def _judge(self, code: str, tests: TestCases) -> ExecutionResult:
+        time.sleep(0.001 * self.dice.random())
+        kind = self.dice.choice(["fails", "infra_error", *["ok"] * 8])
+        if kind == "fails":
+            raise OSError("lost")
+        result = super()._start(code, tests, None).result()
+        result["per_test"] = [{**each, "cpu_s": 1.0} for each in result["per_test"]]
+        return result | {"status": kind, "suite_limit": len(tests) > 5}
+
+
+@pytest.mark.parametrize("each", [False, True])
+@pytest.mark.parametrize("most", [8, 1000])
+def test_whoever_asks_at_once_gets_the_verdict_of_what_was_asked(each, most):
+    evaluator = Faulty(VerdictCache(most, by_test=each, limits=Limits(suite_s=5.5)))
+
+    def ask(seed):
+        dice = random.Random(seed)
+        inputs = [str(dice.randint(0, 5)) for _ in range(dice.randint(0, 7))]
+        tests, code = TestCases(inputs, [dice.choice([each, "x"]) for each in inputs]), dice.choice("pq")
+        try:
+            found = evaluator.evaluate(code, tests)
+        except OSError:
+            return
+        if found["status"] == "infra_error":
+            assert not found["shared"]
+            return
+        assert plain(found) == plain(Echo().evaluate(code, tests))
+        assert found["suite_limit"] is (len(inputs) > 5)
+
+    with evaluator.threads, ThreadPoolExecutor(16) as threads:
+        list(threads.map(ask, range(600)))
+    assert evaluator.counters["shared"] > 0 and not evaluator.cache._waiting
+    assert sum(max(1, len(each["passing"])) for each in evaluator.cache._known.values()) <= most
