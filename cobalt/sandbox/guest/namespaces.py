@@ -3,6 +3,7 @@
 import contextlib
 import os
 import re
+import select
 import signal
 import sysconfig
 import time
@@ -146,7 +147,8 @@ def enter(parent_fd: int, control_fd: int, packages: list[str]) -> bool:
     _write("/proc/self/gid_map", f"{INNER_ID} {group} 1")
     child = os.fork()
     if child:
-        _wait(child, parent_fd, control_fd)
+        wait_while_host_lives(child, parent_fd, control_fd)
+        os._exit(0)
     syscalls.prctl(syscalls.PR_SET_PDEATHSIG, signal.SIGKILL)
     if not populated:
         _populate(packages)
@@ -173,19 +175,22 @@ def _write(path: str, text: str) -> None:
         file.write(text)
 
 
-def _wait(child: int, parent_fd: int, control_fd: int) -> None:
-    import select
+def wait_while_host_lives(pid: int, parent_fd: int, control_fd: int) -> int | None:
+    """Exit code of a child; None if the host went away first, its process or its end of the control socket.
 
-    gone = os.pidfd_open(child)
+    Then the child has been killed.
+    """
+    gone = os.pidfd_open(pid)
     poller = select.poll()
     poller.register(gone, select.POLLIN)
     poller.register(parent_fd, select.POLLIN)
     poller.register(control_fd, 0)  # a hang-up is always reported
-    poller.poll()
-    with contextlib.suppress(ProcessLookupError):
-        os.kill(child, signal.SIGKILL)
-    os.waitpid(child, 0)
-    os._exit(0)
+    events = dict(poller.poll())
+    os.close(gone)
+    if gone not in events:
+        os.kill(pid, signal.SIGKILL)
+    status = os.waitpid(pid, 0)[1]
+    return os.waitstatus_to_exitcode(status) if gone in events else None
 
 
 def private_processes() -> None:

@@ -126,7 +126,7 @@ def _serve(control: socket.socket, level: Level, parent_fd: int) -> None:
         pid = _fork_supervisor(control, level, order, descriptors, parent_fd)
         for fd in descriptors:
             os.close(fd)
-        status = _wait(pid, control, parent_fd)
+        status = namespaces.wait_while_host_lives(pid, parent_fd, control.fileno())
         if status is None:
             return
         control.send(protocol.FAILED + b"supervisor ended with %d" % status if status else protocol.IDLE)
@@ -157,19 +157,3 @@ def _fork_supervisor(
     if level.own_pids:
         syscalls.setns(level.pid_namespace, syscalls.CLONE_NEWPID)
     return pid
-
-
-def _wait(pid: int, control: socket.socket, parent_fd: int) -> int | None:
-    """Exit code of the supervisor; None if the host went away first."""
-    gone = os.pidfd_open(pid)
-    poller = select.poll()
-    poller.register(gone, select.POLLIN)
-    poller.register(parent_fd, select.POLLIN)
-    poller.register(control.fileno(), 0)
-    events = dict(poller.poll())
-    os.close(gone)
-    if gone not in events:
-        os.kill(pid, signal.SIGKILL)
-        os.waitpid(pid, 0)
-        return None
-    return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
