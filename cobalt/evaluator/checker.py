@@ -29,12 +29,12 @@ _CONTINUING = bytes(range(0x80, 0xC0))
 # Whitespace as `str.isspace` means it; its wide characters forwards and backwards.
 _NARROW = b"\t\n\v\f\r\x1c\x1d\x1e\x1f "
 _WIDE = rb"\xe2\x80[\x80-\x8a\xa8\xa9\xaf]|\xe3\x80\x80|\xc2[\x85\xa0]|\xe1\x9a\x80|\xe2\x81\x9f"
-_EDIW = rb"[\x80-\x8a\xa8\xa9\xaf]\x80\xe2|\x80\x80\xe3|[\x85\xa0]\xc2|\x80\x9a\xe1|\x9f\x81\xe2"
+_WIDE_BACKWARDS = rb"[\x80-\x8a\xa8\xa9\xaf]\x80\xe2|\x80\x80\xe3|[\x85\xa0]\xc2|\x80\x9a\xe1|\x9f\x81\xe2"
 _BLANK_BYTES = _NARROW + bytes(
     [*range(0x80, 0x8B), 0x9A, 0x9F, 0xA0, 0xA8, 0xA9, 0xAF, 0xC2, 0xE1, 0xE2, 0xE3]
 )
 _RUN = re.compile(b"(?:%b|[%b]++)++" % (_WIDE, _NARROW))
-_RUN_BACKWARDS = re.compile(b"(?:%b|[%b]++)++" % (_EDIW, _NARROW))
+_RUN_BACKWARDS = re.compile(b"(?:%b|[%b]++)++" % (_WIDE_BACKWARDS, _NARROW))
 
 _FLOAT = re.compile(r"float(?:\(\s*([^,()]+?)\s*(?:,\s*([^,()]+?)\s*)?\))?")
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", re.ASCII)
@@ -175,7 +175,10 @@ def _uniform(data: bytes) -> bytes:
 
 
 def _text(data: bytes) -> str:
-    return data.decode("utf-8", "strict" if data.isascii() else _errors(data))
+    try:
+        return data.decode()
+    except UnicodeDecodeError:
+        return data.decode("utf-8", _errors(data))
 
 
 def _errors(data: bytes) -> str:
