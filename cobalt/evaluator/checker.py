@@ -8,10 +8,8 @@ import codecs
 import json
 import math
 import re
-from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
-from itertools import zip_longest
 from typing import Any, NamedTuple
 
 from cobalt.errors import BadRequest
@@ -38,7 +36,6 @@ _RUN_BACKWARDS = re.compile(b"(?:%b|[%b]++)++" % (_WIDE_BACKWARDS, _NARROW))
 
 _FLOAT = re.compile(r"float(?:\(\s*([^,()]+?)\s*(?:,\s*([^,()]+?)\s*)?\))?")
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", re.ASCII)
-_WORD = re.compile("[^ ]+")
 _LONGEST_NUMBER = 400  # longer ones are compared as text
 _DEFAULT_TOLERANCE = 1e-6
 
@@ -115,11 +112,9 @@ class Rule:
         if len(data.translate(None, _BLANK_BYTES)) > _WIDEST * longest:
             return False  # these bytes are of characters that are no whitespace
         if self.compare == "lines":
-            return _lines(stdout, len(expected)) == _lines(encode(expected), len(expected))
-        given, wanted = (_text(_RUN.sub(b" ", each)) for each in (data, encode(wanted)))
-        if not close:
-            return given == wanted
-        return _all_close(_words(given), _words(wanted), tolerance(self.compare))
+            return _lines_equal(_stripped(stdout, left=False), expected.rstrip())
+        given, words = _text(data).split(), wanted.split()
+        return _all_close(given, words, tolerance(self.compare)) if close else given == words
 
 
 PUBLISHED = Rule()
@@ -197,28 +192,17 @@ def _stripped(data: bytes, *, left: bool = True) -> bytes:
     return data[: len(data) - found.end()] if found else data
 
 
-def _lines(data: bytes, longest: int) -> str:
-    """Without whitespace at the ends of lines, and without empty lines at the end of all.
-
-    Whitespace that is longer than any of a text of `longest` characters is cut: it stays too long.
-    """
-
-    def clean(found: re.Match[bytes]) -> bytes:
-        _, newline, rest = found[0].rpartition(b"\n")
-        newlines = min(found[0].count(b"\n"), longest + 1) if newline else 0
-        return b"\n" * newlines + rest[: _WIDEST * (longest + 1)]
-
-    return _text(_RUN.sub(clean, _stripped(data, left=False)))
+def _lines_equal(data: bytes, wanted: str) -> bool:
+    """Whether the lines are equal, but for whitespace at their ends."""
+    if data.count(b"\n") != wanted.count("\n"):
+        return False
+    lines = zip(_text(data).split("\n"), wanted.split("\n"), strict=True)
+    return all(given.rstrip() == line.rstrip() for given, line in lines)
 
 
-def _words(text: str) -> Iterator[str]:
-    return (found[0] for found in _WORD.finditer(text))
-
-
-def _all_close(given: Iterator[str], wanted: Iterator[str], within: Tolerance) -> bool:
-    return all(
-        one is not None and other is not None and _close(one, other, within)
-        for one, other in zip_longest(given, wanted)
+def _all_close(given: list[str], wanted: list[str], within: Tolerance) -> bool:
+    return len(given) == len(wanted) and all(
+        _close(one, other, within) for one, other in zip(given, wanted, strict=True)
     )
 
 
