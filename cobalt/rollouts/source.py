@@ -17,11 +17,11 @@ Rows = str | os.PathLike[str] | Sequence[Row]
 class Source:
     """Rows of a file, folder or data set (`cobalt.rows`; read on every pass, never held) or of a list.
 
-    `check(row, where)` is called for every row when the source is opened. `limit` keeps the first rows
-    only. `ids` are in order, as are `sizes`, what `size` says of each row; `sha256` is of the file or of the
-    rows' JSON text. `path` is None unless they come from one file. Raises InputError, with file:line, for a
-    file that cannot be read, a broken line, no row at all, an id that is missing or occurs twice (1 and "1"
-    count as the same: files of one stage never mix them), or by `check`.
+    `check(row, where)` is called for every row when the source is opened. `limit` keeps the first rows only.
+    `ids` are in order, as are `sizes`, what `size` says of each row; `sha256` is of the file or of the rows'
+    JSON text. `path` is None unless they come from one file. Raises InputError, with file:line, for a file
+    that cannot be read, a broken line, no row at all, an id that is missing or occurs twice (1 and "1" are
+    two), or by `check`.
     """
 
     def __init__(
@@ -38,16 +38,12 @@ class Source:
         self.path = None if self._input is None else self._input.path
         self.ids: list[str | int] = []
         self.sizes: list[int] = []
-        seen: dict[str, tuple[str | int, str]] = {}
+        seen: dict[str | int, str] = {}
         for where, row in self.located():
             key = row_id(row, where)
-            if str(key) in seen:
-                other, first = seen[str(key)]
-                mixed = "" if other == key else f" as {other!r}: a number here and a string there"
-                raise InputError(
-                    f"{where}: id {key!r} was used before, in {first}{mixed}; ids must be unique"
-                )
-            seen[str(key)] = key, where
+            if key in seen:
+                raise InputError(f"{where}: id {key!r} was used before, in {seen[key]}; ids must be unique")
+            seen[key] = where
             self.ids.append(key)
             check(row, where)
             self.sizes.append(0 if size is None else size(row))

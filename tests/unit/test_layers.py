@@ -30,7 +30,7 @@ MAY_IMPORT = {
         "cobalt.engines.server",
         "cobalt.training",
     ),
-    "vllm": ("cobalt.engines.server", "cobalt.training.cpu.vllm_worker", "cobalt.training.private"),
+    "vllm": ("cobalt.engines.server", "cobalt.training.cpu.vllm_worker", "cobalt.training.verl_compat"),
     "verl": ("cobalt.training",),
 }
 
