@@ -73,7 +73,7 @@ test-gpu-path: setup ## what GPUs run, without: vLLM, FSDP on two ranks, two nod
 	[ "$$status" = 0 ] && $(PRIVATE) .venv-gpu/bin/python -m pytest -s -m full tests/gpu_path
 
 bench: setup ## measure the parts of the demo on this machine
-	@$(PRIVATE) $(PY) -m cobalt bench evaluator
+	@$(PRIVATE) $(PY) benchmarks/evaluator.py
 
 coverage: setup ## branch coverage of cobalt/ by `make test`, which takes longer with it; fails under 90 %
 	@$(PY) -m coverage --version >/dev/null 2>&1 || $(PY) -m pip install --quiet coverage==7.17.3

@@ -17,18 +17,13 @@ COMMANDS = {
     "plan": ("cobalt.plan.cli", "what a run takes: tokens, hours, disk, money, with the arithmetic"),
     "stored_groups": ("cobalt.training.offline_data", "groups of stored completions, for offline recipes"),
     "data": ("cobalt.data", "check FILE: its kind and first bad rows; fields: table of all fields"),
-    "doctor": ("cobalt.commands.doctor", "what this machine gives: isolation, limits, versions"),
+    "doctor": ("cobalt.doctor", "what this machine gives: isolation, limits, versions"),
     "compare": ("cobalt.evaluation.compare", "paired differences of runs, with intervals and tests"),
     "report": ("cobalt.report.build", "one static folder with charts, tables and every trajectory"),
     "bench inference": (
         "cobalt.commands.bench_inference",
         "trajectories per hour, and the published loop",
     ),
-    "bench analysis": (
-        "cobalt.commands.bench_analysis",
-        "evaluation beside the bare evaluator, and building a report",
-    ),
-    "bench evaluator": ("cobalt.commands.bench_evaluator", "tests per second and CPU per test"),
 }
 
 

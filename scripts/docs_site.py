@@ -32,7 +32,7 @@ OUTSIDE = {
     "project/security.md": "SECURITY.md",
 }
 PUBLIC = (
-    "cobalt.evaluator.local", "cobalt.evaluator.rule", "cobalt.tasks.own", "cobalt.engines.base",
+    "cobalt.evaluator.local", "cobalt.evaluator.checker", "cobalt.tasks.own", "cobalt.engines.base",
     "cobalt.engines", "cobalt.rows", "cobalt.output", "cobalt.manifest", "cobalt.schema", "cobalt.testcases",
     "cobalt.stats", "cobalt.prompts",
     "cobalt.rewards.cobalt", "cobalt.contexts.select", "cobalt.contexts.slice", "cobalt.evaluation.compare",

@@ -14,7 +14,7 @@ from cobalt.cli import Progress, parser
 from cobalt.errors import InfraError, InputError
 from cobalt.evaluation.evaluated_rows import INFRA_ERROR, Outcomes
 from cobalt.evaluation.summary import report_lines, summarize
-from cobalt.evaluator.door import evaluator_flags
+from cobalt.evaluator.client import evaluator_flags
 from cobalt.files import atomic_write
 from cobalt.manifest import check_resume
 from cobalt.output import write_jsonl

@@ -1,6 +1,9 @@
 """Judging programs: a task's tests in, verdicts out.
 
-`LocalEvaluator` runs them on this machine, `connect` finds or names the evaluator to use.
+`LocalEvaluator` runs programs on this machine (`local`), `connect` finds the evaluator to use (`client`).
+What counts as a right answer: `checker`. How runs become verdicts: `judge`; what the model is told of them:
+`feedback`; which are known already: `verdict_cache`. The service, its clients and what travels between them:
+`service`, `remote`, `request`.
 """
 
 from cobalt.evaluator.base import Evaluator

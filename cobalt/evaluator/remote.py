@@ -1,18 +1,24 @@
-"""What evaluators behind a wire have in common: requests sent together, retries, readiness."""
+"""Evaluators behind a wire, over HTTP or a Ray Serve handle: requests sent together, retries, readiness."""
 
+import json
+import os
 import random
-import threading
+import socket
 import time
+import urllib.error
+import urllib.request
+from abc import abstractmethod
 from collections import deque
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
 
 from cobalt.errors import BadRequest, CobaltError, InfraError, InputError
-from cobalt.evaluator.base import SubmittingEvaluator, Tests
-from cobalt.evaluator.request import canary, make_request
-from cobalt.evaluator.rule import Rule
-from cobalt.sandbox.policy import Limits
-from cobalt.schema import SKIPPED, ExecutionResult
+from cobalt.evaluator.base import Evaluator
+from cobalt.evaluator.checker import Rule
+from cobalt.evaluator.request import APPLICATION, ROUTE, TOKEN_VARIABLE, canary, make_request
+from cobalt.sandbox.limits import Limits
+from cobalt.schema import ExecutionResult
+from cobalt.testcases import TestCases
 
 _TRIES = 6
 _REFUSED_S = 1800.0  # a service that is alive but full is asked again for this long
@@ -35,39 +41,29 @@ class Absent(Transient):
     """Nobody listens there, or nobody who understands: no such route, or the request breaks the server."""
 
 
-class RemoteEvaluator(SubmittingEvaluator):
-    """Base of the clients; `_send` (blocking, thread-safe) is theirs.
-
-    `_send` takes a list of requests and a deadline in seconds, and returns the list of answers; it raises
-    BadRequest if the server calls the request malformed, else Refused or Transient. Refused requests are sent
-    again, with growing pauses, for half an hour; after several other Transient errors InfraError is raised: a
-    verdict is never made up.
+class RemoteEvaluator(Evaluator):
+    """Base of the clients; `_send` is theirs. `where`: what errors call the service.
 
     Programs travel together: while all senders are busy, those that wait are shared out among them, up to 16
-    in a request.
+    in a request. Refused requests are sent again, with growing pauses, for half an hour; after several other
+    Transient errors InfraError is raised: a verdict is never made up.
     """
 
     name = "remote"
 
     def __init__(self, where: str) -> None:
+        super().__init__(ahead=_BATCH * _REQUESTS_AT_ONCE)
         self.where = where
         self.isolation = "unknown"
-        self.counters: dict[str, Any] = {"tests": 0, "shared": 0, "infra_errors": 0, "cpu_s": 0.0}
-        self._ahead = _BATCH * _REQUESTS_AT_ONCE
-        self._lock = threading.Lock()
         self._waiting: deque[tuple[dict[str, Any], Future[ExecutionResult]]] = deque()
-        self._closed = threading.Event()
         self._threads = ThreadPoolExecutor(_REQUESTS_AT_ONCE, thread_name_prefix="evaluator-client")
 
-    def submit(
-        self, code: str | None, test_cases: Tests, *, rule: Rule | None = None
-    ) -> Future[ExecutionResult]:
-        if self._closed.is_set():
-            raise InfraError("the evaluator's client is closed")
-        future: Future[ExecutionResult] = Future()
-        self._waiting.append((make_request(code, test_cases, rule), future))
-        self._threads.submit(self._send_some)
-        return future
+    @abstractmethod
+    def _send(self, requests: list[dict[str, Any]], seconds: float) -> Any:
+        """The list of answers within a deadline. Blocking, thread-safe.
+
+        Raises BadRequest if the server calls the request malformed, else Refused or another Transient.
+        """
 
     def wait_ready(self, seconds: float) -> None:
         """Return once a program whose verdict is known is judged rightly.
@@ -80,7 +76,9 @@ class RemoteEvaluator(SubmittingEvaluator):
             try:
                 # In a thread: a Serve handle cannot be waited for where an event loop runs.
                 answers = self._threads.submit(self._send, [canary()], max(1.0, left)).result()
-                verdict = self._answered(answers)
+                verdict = answers[0] if isinstance(answers, list) and len(answers) == 1 else None
+                if not isinstance(verdict, dict) or not set(verdict) >= _ANSWER:
+                    raise self.foreign(repr(answers))
                 if verdict["passing"] == [True]:
                     return
                 problem = f"a right program got {verdict['status']}: {verdict['feedback']}"
@@ -103,13 +101,6 @@ class RemoteEvaluator(SubmittingEvaluator):
             f"{' '.join(answer.split())[:200]}): start this version's {_SERVICE} in its place"
         )
 
-    def _answered(self, answers: Any) -> Any:
-        """The one verdict of a canary's answers."""
-        found = answers[0] if isinstance(answers, list) and len(answers) == 1 else None
-        if not isinstance(found, dict) or not {"passing", "feedback", "status", "per_test"} <= set(found):
-            raise self.foreign(repr(answers))
-        return found
-
     def close(self) -> None:
         """Let go of the connection; the evaluator itself goes on. What still waits is cancelled."""
         self._closed.set()
@@ -117,8 +108,11 @@ class RemoteEvaluator(SubmittingEvaluator):
         while self._waiting:
             self._waiting.popleft()[1].cancel()
 
-    def _send(self, requests: list[dict[str, Any]], seconds: float) -> Any:
-        raise NotImplementedError
+    def _start(self, code: str, tests: TestCases, rule: Rule | None) -> Future[ExecutionResult]:
+        future: Future[ExecutionResult] = Future()
+        self._waiting.append((make_request(code, tests, rule), future))
+        self._threads.submit(self._send_some)
+        return future
 
     def _send_some(self) -> None:
         """Take this thread's share of what waits, perhaps nothing, and send it as one request."""
@@ -133,6 +127,10 @@ class RemoteEvaluator(SubmittingEvaluator):
             return
         try:
             answers = self._ask([request for request, _ in taken])
+            if not isinstance(answers, list) or len(answers) != len(taken):
+                raise CobaltError(f"the evaluator at {self.where} gave an answer of the wrong shape")
+            for answer in answers:
+                self._count(answer)
         except BaseException as error:
             for _, future in taken:
                 future.set_exception(error)
@@ -140,15 +138,14 @@ class RemoteEvaluator(SubmittingEvaluator):
         for (_, future), answer in zip(taken, answers, strict=True):
             future.set_result(answer)
 
-    def _ask(self, requests: list[dict[str, Any]]) -> list[ExecutionResult]:
+    def _ask(self, requests: list[dict[str, Any]]) -> Any:
         # Programs of a request may run one after another, each for as long as a suite may take; the rest is
         # for the service's queue, and for a host so busy that time is not charged.
         seconds = 600.0 + Limits().suite_wall_s * len(requests)
         began, attempt, failures = time.monotonic(), 0, 0
         while True:
             try:
-                answers = self._send(requests, seconds)
-                break
+                return self._send(requests, seconds)
             except Transient as error:
                 full = isinstance(error, Refused)
                 failures += not full
@@ -159,22 +156,86 @@ class RemoteEvaluator(SubmittingEvaluator):
                     raise InfraError(f"the evaluator at {self.where} {how}: {error}") from error
             self._pause(min(_LONGEST_PAUSE_S, 0.2 * 2 ** min(attempt, 10)) * random.uniform(0.5, 1.5))
             attempt += 1
-        self._count(answers, len(requests))
-        results: list[ExecutionResult] = answers
-        return results
 
     def _pause(self, seconds: float) -> None:
         if self._closed.wait(seconds):
             raise InfraError("the evaluator's client is closed")
 
-    def _count(self, results: Any, count: int) -> None:
-        if not isinstance(results, list) or len(results) != count:
-            raise CobaltError(f"the evaluator at {self.where} gave an answer of the wrong shape")
-        with self._lock:
-            for result in results:
-                self.counters["shared"] += bool(result.get("shared"))
-                self.counters["infra_errors"] += result.get("status") == "infra_error"
-                if not result.get("shared"):
-                    tests = [test for test in result.get("per_test", []) if test["status"] != SKIPPED]
-                    self.counters["tests"] += len(tests)
-                    self.counters["cpu_s"] += sum(test["cpu_s"] for test in tests)
+
+_ANSWER = {"passing", "feedback", "status", "per_test"}
+
+
+class HttpEvaluator(RemoteEvaluator):
+    """The service over HTTP; `url` is that of the application (the route `/evaluator` is added if absent).
+
+    A token that the service asks for is taken from the environment (COBALT_EVALUATOR_TOKEN).
+    """
+
+    name = "http"
+
+    def __init__(self, url: str) -> None:
+        url = url.rstrip("/")
+        super().__init__(url if url.endswith(ROUTE) else url + ROUTE)
+
+    def _send(self, requests: list[dict[str, Any]], seconds: float) -> Any:
+        headers = {"Content-Type": "application/json"}
+        token = os.environ.get(TOKEN_VARIABLE)
+        if token:
+            headers["Authorization"] = f"Bearer {token}"
+        post = urllib.request.Request(self.where, json.dumps(requests).encode(), headers, method="POST")
+        try:
+            with urllib.request.urlopen(post, timeout=seconds) as response:
+                return json.load(response)
+        except urllib.error.HTTPError as error:
+            with error:
+                text = error.read(1 << 16).decode("utf-8", "replace")
+            raise self._error(error.code, text) from None
+        except (OSError, ValueError) as error:
+            reason = getattr(error, "reason", None)
+            if isinstance(reason, ConnectionRefusedError | socket.gaierror):
+                raise Absent(str(reason)) from None
+            raise Transient(f"{type(error).__name__}: {error}") from None
+
+    def _error(self, code: int, text: str) -> Exception:
+        if code in (413, 422):
+            try:
+                text = str(json.loads(text)["error"])
+            except (ValueError, KeyError, TypeError):
+                text = text[:300]
+            return BadRequest(text)
+        if code in (401, 403):
+            return InputError(
+                f"the evaluator at {self.where} refuses the token: set {TOKEN_VARIABLE} to the service's"
+            )
+        refused, absent = code in (429, 503), code in (404, 405, 500, 501)
+        kind = Refused if refused else Absent if absent else Transient
+        return kind(f"HTTP {code}: {text[:300]}")
+
+
+class ServeEvaluator(RemoteEvaluator):
+    """The service through a Ray Serve handle."""
+
+    name = "serve"
+
+    def __init__(self, handle: Any) -> None:
+        super().__init__(f"the Ray Serve application '{APPLICATION}'")
+        self._handle = handle
+
+    def _send(self, requests: list[dict[str, Any]], seconds: float) -> Any:
+        from ray.exceptions import RayError, RayTaskError
+        from ray.serve.exceptions import BackPressureError, RayServeException
+
+        try:
+            return self._handle.remote(requests).result(timeout_s=seconds)
+        except BackPressureError as error:
+            raise Refused(str(error)) from None
+        except BadRequest as error:
+            raise BadRequest(str(getattr(error, "cause", error))) from None
+        except RayTaskError as error:
+            if isinstance(error.cause, BadRequest):
+                raise BadRequest(str(error.cause)) from None
+            if isinstance(error.cause, TypeError | LookupError | AttributeError):
+                raise self.foreign(f"{type(error.cause).__name__}: {error.cause}") from None
+            raise Transient(f"{type(error.cause).__name__}: {error.cause}") from None
+        except (RayError, RayServeException, TimeoutError, OSError) as error:
+            raise Transient(f"{type(error).__name__}: {error}") from None

@@ -7,7 +7,7 @@ from functools import lru_cache
 from typing import Any
 
 from cobalt.errors import BadRequest
-from cobalt.evaluator.rule import PUBLISHED, Rule, rule_of
+from cobalt.evaluator.checker import PUBLISHED, Rule
 from cobalt.testcases import TestCases
 
 APPLICATION = "evaluator"
@@ -39,18 +39,29 @@ def parse_request(
         raise BadRequest(
             f"{where}: expected an object with 'code' and 'test_cases', got {type(value).__name__}"
         )
-    if "code" not in value:
-        raise BadRequest(f"{where}: 'code' is missing")
-    code = value["code"]
-    if code is not None and not isinstance(code, str):
-        raise BadRequest(f"{where}: 'code' must be a string or null, got {type(code).__name__}")
+    code = _field(value, "code", (str, type(None)), "a string or null", where)
     if "test_cases" not in value:
         raise BadRequest(f"{where}: 'test_cases' is missing")
     unknown = frozenset(map(str, value)) - frozenset(_KEYS)
     if unknown:
         _warn_of(unknown)
     tests = TestCases.parse(value["test_cases"], where=f"{where}: 'test_cases'")
-    return code, tests, rule_of(value, rule, where=where)
+    own = {"compare": rule.compare, "stop_on_first_failure": rule.stop_on_first_failure, **value}
+    compare = _field(own, "compare", str, "a string", where)
+    stop = _field(own, "stop_on_first_failure", bool, "true or false", where)
+    try:
+        return code, tests, Rule(compare, stop)
+    except BadRequest as error:
+        raise BadRequest(f"{where}: {error}") from None
+
+
+def _field(value: Mapping[str, Any], name: str, kind: Any, what: str, where: str) -> Any:
+    if name not in value:
+        raise BadRequest(f"{where}: '{name}' is missing")
+    found = value[name]
+    if not isinstance(found, kind):
+        raise BadRequest(f"{where}: '{name}' must be {what}, got {type(found).__name__}")
+    return found
 
 
 @lru_cache(256)  # once for each set of names

@@ -13,6 +13,7 @@ import hmac
 import json
 import os
 import secrets
+from pathlib import Path
 from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
@@ -21,14 +22,14 @@ from ray.serve import Application
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
+from cobalt import __version__
 from cobalt.cluster import allow_slow_start, amounts
 from cobalt.errors import BadRequest, InfraError
+from cobalt.evaluator.checker import Rule
 from cobalt.evaluator.local import LocalEvaluator
 from cobalt.evaluator.metrics import ReplicaMetrics
-from cobalt.evaluator.openapi import document
 from cobalt.evaluator.request import DEPLOYMENT, TOKEN_VARIABLE, canary, parse_request
-from cobalt.evaluator.rule import Rule
-from cobalt.sandbox.policy import Limits
+from cobalt.sandbox.limits import Limits
 from cobalt.schema import ExecutionResult
 
 _LARGE_BYTES = 1 << 20  # from here on a body is parsed off the event loop
@@ -57,11 +58,7 @@ class Settings(BaseModel):
     compare: str = Field(default="strip", description="strip, lines, tokens or float(REL, ABS)")
     stop_on_first_failure: bool = False
     cpu_s: float = Field(default=Limits.cpu_s, gt=0, description="CPU seconds of a test")
-    suite_s: float = Field(
-        default=Limits.suite_s,
-        gt=0,
-        description="CPU seconds of all tests of a program together",
-    )
+    suite_s: float = Field(default=Limits.suite_s, gt=0, description="CPU seconds of a program's tests")
     exit_and_quit: bool = Field(default=True, description="False: they fail, as in the published code")
     packages: str = Field(default="", description="that programs may import, as numpy; published: none")
     memory_mb: int = Field(default=Limits.memory_bytes >> 20, ge=128, description="memory of a test, MiB")
@@ -147,7 +144,7 @@ class EvaluatorReplica:
         if not self._allowed(request.headers.get("authorization", "")):
             return JSONResponse({"error": f"a bearer token is needed (the service's {TOKEN_VARIABLE})"}, 401)
         if request.method == "GET":
-            return JSONResponse(document() if request.url.path.endswith("/openapi.json") else self.status())
+            return JSONResponse(openapi() if request.url.path.endswith("/openapi.json") else self.status())
         if request.method != "POST":
             return JSONResponse({"error": f"{request.method} is not supported: POST a request"}, 405)
         try:
@@ -203,6 +200,13 @@ class EvaluatorReplica:
     def __del__(self) -> None:
         if hasattr(self, "_evaluator"):
             self._evaluator.close()
+
+
+def openapi() -> dict[str, Any]:
+    """The HTTP interface in OpenAPI 3.1, served at `/evaluator/openapi.json`."""
+    found: dict[str, Any] = json.loads(Path(__file__).with_name("openapi.json").read_text(encoding="utf-8"))
+    found["info"]["version"] = __version__
+    return found
 
 
 def fingerprint(salt: str, token: str) -> str:

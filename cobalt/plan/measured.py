@@ -1,4 +1,4 @@
-"""Measured figures in place of assumptions: files of `cobalt bench evaluator` and `bench inference`."""
+"""Measured figures in place of assumptions: files of `benchmarks/evaluator.py` and of `bench inference`."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 from cobalt.errors import InputError
 from cobalt.plan.assumptions import Assumptions
-from cobalt.sandbox.policy import LEVELS
+from cobalt.sandbox.limits import LEVELS
 
 _NUMBER = (int, float)
 

@@ -12,7 +12,7 @@ from cobalt.cli import Parser, parser, positive_int
 from cobalt.engines import ENGINES, OWN, check, connect, engine_name
 from cobalt.engines.base import ChatEngine
 from cobalt.errors import InputError
-from cobalt.evaluator.door import evaluator_flags
+from cobalt.evaluator.client import evaluator_flags
 from cobalt.pipeline import Summary
 from cobalt.prompts import load
 from cobalt.rejects import failures_path

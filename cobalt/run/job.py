@@ -8,7 +8,7 @@ from collections.abc import Coroutine, Iterator
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from cobalt.config.config import Config
 from cobalt.errors import InfraError
@@ -19,7 +19,6 @@ from cobalt.prompts import near
 from cobalt.rejects import failures_path
 from cobalt.rollouts.settings import MultiTurnSettings, RolloutSettings
 from cobalt.run.first_turns import FirstTurns
-from cobalt.run.remember import Remember
 from cobalt.run.serving import Server
 from cobalt.run.stage_cache import Shared, Stage
 from cobalt.run.view import View
@@ -141,24 +140,25 @@ class Job:
         """The evaluator of all stages but training, opened when first asked for."""
         if self._evaluator is None:
             from cobalt.evaluator.client import connect, is_local, local
+            from cobalt.evaluator.verdict_cache import VerdictCache
 
             own = self.config.execution
             if is_local(own.evaluator):
-                inner: Evaluator = local(own.evaluator, own.workers, own.isolation)
+                self._evaluator = local(own.evaluator, own.workers, own.isolation)
             else:
-                inner = connect(own.evaluator, workers=own.workers)
-            self._evaluator = Remember(inner)
+                self._evaluator = connect(own.evaluator, workers=own.workers)
+            # The stages ask about parts of a task's tests, and about the same few programs again.
+            self._evaluator.cache = VerdictCache(200_000, by_test=True)
         return self._evaluator
 
     def reference_judge(self) -> Judge:
         """The same evaluator for reference programs, whose rule is given with each request."""
-        return cast("Judge", cast(Remember, self.evaluator).inner)
+        return self.evaluator
 
     def counters(self) -> dict[str, float]:
         """Counters of the evaluator so far."""
         counters = self._evaluator.counters if self._evaluator is not None else {}
-        found = {name: float(counters.get(name, 0)) for name in ("tests", "shared", "infra_errors")}
-        return found | {"shared": found["shared"] + counters.get("remembered", 0)}
+        return {name: float(counters.get(name, 0)) for name in ("tests", "shared", "infra_errors")}
 
     @contextlib.contextmanager
     def engine(self, model: Path | str, *, shared_first: bool = True) -> Iterator[ChatEngine]:

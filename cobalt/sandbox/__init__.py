@@ -1,5 +1,6 @@
-"""Running untrusted Python programs: warm workers, kernel isolation, bytes out. No verdicts are made here.
+"""Running untrusted Python programs: programs and inputs in, bytes and resource facts out. No verdicts.
 
-`cobalt.sandbox.pool` is the host side, `cobalt.sandbox.guest` what runs inside the worker processes (it
-imports nothing but the standard library), `cobalt.sandbox.policy` the limits and isolation levels.
+Host: `pool` lends workers, `worker` drives one, `run_files` holds what a run reads and writes, `limits` what
+programs are promised, `probe` tries what a machine really gives. Inside the worker processes: `guest`, which
+imports nothing but the standard library (its docstring shows who starts whom).
 """

@@ -4,7 +4,7 @@ import contextlib
 import fcntl
 import os
 
-from cobalt.sandbox.guest import wire
+from cobalt.sandbox.guest import protocol
 
 _PIPE_DEFAULT_BYTES, _PIPE_BYTES = 1 << 16, 1 << 20  # what Linux gives, and what it gives on request
 _ANYBODY = 0o666  # may open it again by name (/dev/stdin), under whatever account the program runs
@@ -81,15 +81,16 @@ class RunFiles:
     def answer(self) -> bytes:
         """The answer of a function task, up to the limit; its length is then in `stdout_size`."""
         if os.fstat(self._stdout).st_size:
-            self.stdout_size = wire.ANSWER.unpack(os.pread(self._stdout, wire.ANSWER.size, 0))[0]
-        return _read(self._stdout, min(self.stdout_size, self._output_bytes), wire.ANSWER.size)
+            self.stdout_size = protocol.ANSWER.unpack(os.pread(self._stdout, protocol.ANSWER.size, 0))[0]
+        return os.pread(self._stdout, min(self.stdout_size, self._output_bytes), protocol.ANSWER.size)
 
     def stderr(self) -> tuple[bytes, int]:
         """First and last 64 KiB, and how much there was."""
         size = os.fstat(self._stderr).st_size
         if size <= 1 << 17:
-            return _read(self._stderr, size, 0), size
-        return _read(self._stderr, 1 << 16, 0) + _read(self._stderr, 1 << 16, size - (1 << 16)), size
+            return os.pread(self._stderr, size, 0), size
+        ends = os.pread(self._stderr, 1 << 16, 0), os.pread(self._stderr, 1 << 16, size - (1 << 16))
+        return b"".join(ends), size
 
     def _input(self, data: bytes) -> int:
         if len(data) <= _PIPE_BYTES:
@@ -132,13 +133,3 @@ def sealed_file(name: str, data: bytes) -> int:
         written += os.pwrite(fd, memoryview(data)[written:], written)
     fcntl.fcntl(fd, fcntl.F_ADD_SEALS, _SEALS)
     return fd
-
-
-def _read(fd: int, size: int, start: int) -> bytes:
-    data = os.pread(fd, size, start) if size else b""
-    while len(data) < size:
-        more = os.pread(fd, size - len(data), start + len(data))
-        if not more:
-            break
-        data += more
-    return data

@@ -1,7 +1,6 @@
 """One warm worker process, driven from the host: programs in, bytes and resource facts out."""
 
 import contextlib
-import functools
 import json
 import os
 import select
@@ -13,10 +12,10 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import Self
 
-from cobalt.sandbox.guest import wire
-from cobalt.sandbox.policy import ENVIRONMENT, Limits, package_paths
+from cobalt.sandbox.guest import protocol
+from cobalt.sandbox.limits import ENVIRONMENT, Limits, package_paths
 from cobalt.sandbox.run_files import RunFiles, memory_file, sealed_file
 
 _ENTRY = str(Path(__file__).parent / "guest" / "__main__.py")
@@ -59,7 +58,7 @@ class RunFacts:
 class Worker:
     """A zygote and its control socket. Not thread-safe: one caller at a time.
 
-    `packages`: folders of installed packages that programs may import (None: those of `policy.PACKAGES`).
+    `packages`: folders of installed packages that programs may import (None: those of `limits.PACKAGES`).
 
     Raises WorkerLost from every method once the worker cannot be trusted; then only `close` is left.
     """
@@ -73,7 +72,7 @@ class Worker:
         try:
             self._process = subprocess.Popen(
                 [*command, str(stack_bytes), json.dumps(package_paths() if packages is None else packages)],
-                env={**ENVIRONMENT, **wire.LOADER},
+                env={**ENVIRONMENT, **protocol.LOADER},
                 stdin=read,
                 stdout=write,
                 stderr=write,
@@ -96,7 +95,7 @@ class Worker:
         try:
             ours.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, _TIMEVAL.pack(int(_GRACE_S), 0))
             self._patience(_START_S)
-            self.facts: dict[str, Any] = json.loads(self._receive(wire.READY))
+            self._receive(protocol.READY)
         except BaseException:
             self.close()
             raise
@@ -111,7 +110,7 @@ class Worker:
         if self._ending:
             self._ending = False
             self._patience(_GRACE_S)
-            self._receive(wire.IDLE)
+            self._receive(protocol.IDLE)
 
     def kill(self) -> None:
         """End the worker while another thread may be talking to it: that thread gets WorkerLost."""
@@ -120,21 +119,12 @@ class Worker:
         with contextlib.suppress(OSError):
             self._socket.shutdown(socket.SHUT_RDWR)
 
-    def close(self, *, at_once: bool = True) -> None:
-        """End the worker with everything inside it. May be called twice.
-
-        Unless `at_once`, an idle worker ends by itself, so that the times of all its processes are counted
-        as this process's children's.
-        """
+    def close(self) -> None:
+        """End the worker with everything inside it. May be called twice."""
         self._socket.close()
-        if at_once:
-            with contextlib.suppress(ProcessLookupError):
-                self._process.kill()
-        try:
-            self._process.wait(_GRACE_S)
-        except subprocess.TimeoutExpired:
+        with contextlib.suppress(ProcessLookupError):
             self._process.kill()
-            self._process.wait()
+        self._process.wait()
 
     def program(
         self, source: bytes, limits: Limits, *, fn_name: str | None = None, output_bytes: int | None = None
@@ -172,14 +162,14 @@ class Worker:
     def _receive(self, expected: bytes) -> bytes:
         """Content of the next message, which must be what is expected."""
         try:
-            data = self._socket.recv(wire.MESSAGE_BYTES)
+            data = self._socket.recv(protocol.MESSAGE_BYTES)
         except OSError as error:
             raise WorkerLost(f"no answer from the worker in {self._seconds:.0f} s: {error}") from None
         if not data:
             raise WorkerLost("the worker ended without an answer")
         what, content = data[:1], data[1:]
         if what != expected:
-            if what == wire.FAILED:
+            if what == protocol.FAILED:
                 raise WorkerLost(content.decode("utf-8", "replace"))
             raise WorkerLost(f"the worker answered {what!r} instead of {expected!r}")
         return content
@@ -197,14 +187,14 @@ class Program:
         self._answers = fn_name is not None
         self._cpu_s = limits.cpu_s  # of the run under way
         self._runs: list[RunFiles] = []  # under way; there is never more than one
-        guest = wire.GuestLimits(
+        guest = protocol.GuestLimits(
             limits.cpu_s, limits.wall_limit_s, limits.memory_bytes, output_bytes, limits.tmp_bytes,
             limits.processes, limits.files, limits.exit_and_quit,
         )  # fmt: skip
         worker._settle()
         descriptors = [sealed_file("source", source), memory_file("code")]
         try:
-            worker._send(wire.PROGRAM + wire.pack_program(guest, fn_name), descriptors)
+            worker._send(protocol.PROGRAM + protocol.pack_program(guest, fn_name), descriptors)
         finally:
             for fd in descriptors:
                 os.close(fd)
@@ -219,7 +209,7 @@ class Program:
         for files in self._runs:
             files.close()
         if kind is None:
-            self._worker._send(wire.END, [])
+            self._worker._send(protocol.END, [])
             self._worker._ending = True
 
     def run(self, stdin: bytes, *, cpu_s: float | None = None, wall_s: float | None = None) -> RunFacts:
@@ -227,16 +217,10 @@ class Program:
         self.start(self.prepare(stdin), cpu_s=cpu_s, wall_s=wall_s)
         return self.finish()
 
-    def compile(self) -> RunFacts:
-        """Compile the program and do not run it."""
+    def compiles(self) -> bool:
+        """Compile the program and do not run it: for who asks before the first run."""
         self.start(self.prepare(b""), only_compile=True)
-        return self.finish()
-
-    @functools.cached_property
-    def compile_error(self) -> RunFacts | None:
-        """The compiler's run if it fails, else None. Needed only by who asks before the first run."""
-        facts = self.compile()
-        return facts if facts.compile_failed else None
+        return not self.finish().compile_failed
 
     def prepare(self, stdin: bytes) -> RunFiles:
         """The files of a run to come: to be given to `start`, or closed."""
@@ -256,14 +240,14 @@ class Program:
         wall_s = limits.wall_limit_s if wall_s is None else wall_s
         self._runs.append(files)
         self._cpu_s = cpu_s
-        self._worker._send(wire.RUN + wire.ORDER.pack(cpu_s, wall_s, only_compile), files.descriptors)
+        self._worker._send(protocol.RUN + protocol.ORDER.pack(cpu_s, wall_s, only_compile), files.descriptors)
 
     def finish(self) -> RunFacts:
         """Wait for the end of the run under way."""
         files = self._runs[-1]
         if not self._answers:
             self._worker._wait_and_drain(files)
-        answer = self._worker._receive(wire.DONE)
+        answer = self._worker._receive(protocol.DONE)
         try:
             return _facts(answer, files, self._cpu_s, answers=self._answers)
         finally:
@@ -271,14 +255,16 @@ class Program:
 
 
 def _facts(answer: bytes, files: RunFiles, most_cpu_s: float, *, answers: bool) -> RunFacts:
-    why, phase, wall_s, queued_s, left_cpu_s = wire.FACTS.unpack_from(answer)
-    status, user_s, user_us, system_s, system_us, peak_kib = wire.USAGE.unpack_from(answer, wire.FACTS.size)
+    why, phase, wall_s, queued_s, left_cpu_s = protocol.FACTS.unpack_from(answer)
+    status, user_s, user_us, system_s, system_us, peak_kib = protocol.USAGE.unpack_from(
+        answer, protocol.FACTS.size
+    )
     cpu_s = user_s + system_s + (user_us + system_us) / 1e6 + left_cpu_s
     stdout = files.answer() if answers else files.stdout()
     stderr, stderr_size = files.stderr()
     return RunFacts(
         returncode=os.waitstatus_to_exitcode(status),
-        limit=wire.WHY[why] or ("cpu" if cpu_s >= most_cpu_s else ""),
+        limit=protocol.WHY[why] or ("cpu" if cpu_s >= most_cpu_s else ""),
         cpu_s=cpu_s,
         wall_s=wall_s,
         peak_bytes=peak_kib * 1024,
@@ -287,5 +273,5 @@ def _facts(answer: bytes, files: RunFiles, most_cpu_s: float, *, answers: bool) 
         stdout_size=files.stdout_size,
         stderr_size=stderr_size,
         queued_s=queued_s,
-        compile_failed=phase == wire.COMPILES,
+        compile_failed=phase == protocol.COMPILES,
     )

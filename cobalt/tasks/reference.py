@@ -9,7 +9,7 @@ from typing import Any, Protocol
 
 from cobalt.cli import Progress
 from cobalt.errors import InfraError
-from cobalt.evaluator.rule import Rule
+from cobalt.evaluator.checker import Rule
 from cobalt.pipeline import run_rows
 from cobalt.rows import Row, read_rows
 from cobalt.schema import ExecutionResult

@@ -14,7 +14,7 @@ from typing import Any, cast
 
 from cobalt.cli import Progress, make_progress, parser, tell
 from cobalt.errors import InputError
-from cobalt.evaluator.door import evaluator_flags
+from cobalt.evaluator.client import evaluator_flags
 from cobalt.files import StrPath, existing_parent, replacing
 from cobalt.output import refuse_overwriting, write_jsonl
 from cobalt.prompts import Prompts, load

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from cobalt.rewards.cobalt import PUBLISHED
-from cobalt.sandbox.policy import Limits
+from cobalt.sandbox.limits import Limits
 from cobalt.schema import ExecutionResult
 from cobalt.training.scoring import Scorer
 

@@ -8,7 +8,7 @@ import pytest
 from cobalt.evaluator import LocalEvaluator, connect
 from cobalt.evaluator.feedback import first_failure
 from cobalt.evaluator.request import canary
-from cobalt.sandbox.policy import Limits
+from cobalt.sandbox.limits import Limits
 
 SUM = "print(sum(map(int, input().split())))"
 TESTS = {"inputs": ["1 2\n", "3 4\n", "5 6\n"], "outputs": ["3", "8", "11\n"]}

@@ -14,7 +14,7 @@ from serve_session import application, free_port, ray_session
 from cobalt.cluster import READY_S, READY_VARIABLE
 from cobalt.errors import BadRequest, InfraError
 from cobalt.evaluator import connect
-from cobalt.evaluator.client import HttpEvaluator
+from cobalt.evaluator.remote import HttpEvaluator
 
 pytestmark = pytest.mark.slow
 

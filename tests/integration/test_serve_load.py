@@ -16,7 +16,7 @@ import pytest
 from serve_session import application, before_ray, free_port, ray_session
 
 from cobalt.errors import InputError
-from cobalt.evaluator.client import HttpEvaluator, ServeEvaluator
+from cobalt.evaluator.remote import HttpEvaluator, ServeEvaluator
 from cobalt.evaluator.request import TOKEN_VARIABLE
 
 pytestmark = pytest.mark.slow

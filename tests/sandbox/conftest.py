@@ -9,8 +9,8 @@ from dataclasses import dataclass
 import pytest
 
 from cobalt.errors import InfraError
-from cobalt.sandbox.levels import resolve
-from cobalt.sandbox.policy import Limits
+from cobalt.sandbox.limits import Limits
+from cobalt.sandbox.probe import resolve
 from cobalt.sandbox.worker import RunFacts, Worker
 
 _LANDLOCK_CREATE_RULESET = 444  # the same number on every architecture

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 
 import pytest
 
-from cobalt.sandbox.policy import Limits
+from cobalt.sandbox.limits import Limits
 
 MIB = 1 << 20
 CPU = Limits(cpu_s=0.5, wall_s=6.0)  # a program whose CPU time escapes meets the wall limit instead

@@ -9,7 +9,7 @@ import sys
 
 import pytest
 
-from cobalt.sandbox.policy import Limits, package_paths
+from cobalt.sandbox.limits import Limits, package_paths
 
 EPERM, EACCES, EINVAL, ENOTTY, ENOSYS, EOPNOTSUPP, EAFNOSUPPORT = 1, 13, 22, 25, 38, 95, 97
 REFUSED = (EPERM, ENOSYS)

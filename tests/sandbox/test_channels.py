@@ -12,7 +12,7 @@ import platform
 
 import pytest
 
-from cobalt.sandbox.policy import Limits
+from cobalt.sandbox.limits import Limits
 
 LIMITS = Limits(cpu_s=6.0, memory_bytes=512 << 20, output_bytes=4 << 20)
 numbers = pytest.mark.skipif(platform.machine() != "x86_64", reason="call numbers of x86_64")

@@ -3,8 +3,8 @@
 import pytest
 
 from cobalt.evaluator import LocalEvaluator
-from cobalt.sandbox.guest import wire
-from cobalt.sandbox.policy import ENVIRONMENT
+from cobalt.sandbox.guest import protocol
+from cobalt.sandbox.limits import ENVIRONMENT
 
 SECRET = "the-expected-answer-7319"
 
@@ -64,7 +64,9 @@ for fd in range(3, 1000):
 @pytest.mark.parametrize("fd", [0, 1, 2, 3, 4, 5, 6, 7])
 def test_a_forged_answer_of_the_harness_is_not_believed(judge, fd):
     done = (
-        wire.DONE + wire.FACTS.pack(wire.WHY.index(""), wire.RUNNING, 0.01, 0.0, 0.0) + bytes(wire.USAGE.size)
+        protocol.DONE
+        + protocol.FACTS.pack(protocol.WHY.index(""), protocol.RUNNING, 0.01, 0.0, 0.0)
+        + bytes(protocol.USAGE.size)
     )
     code = f"""
 import os

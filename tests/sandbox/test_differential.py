@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from cobalt.sandbox.policy import Limits
+from cobalt.sandbox.limits import Limits
 
 INPUT = "7 -3 12\nabc déf\n\n5\n"
 _NUMBERS = ("a", "b", "len(words)", "3", "-2", "0", "10 ** 20", "xs[0]", "xs[-1]", "sum(xs)", "i")

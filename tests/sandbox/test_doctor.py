@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from cobalt.commands import doctor
+from cobalt import doctor
 from cobalt.errors import InfraError
 
 

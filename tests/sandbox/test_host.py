@@ -13,8 +13,8 @@ import pytest
 
 from cobalt.errors import BadRequest, InfraError, InputError
 from cobalt.evaluator import LocalEvaluator
-from cobalt.sandbox.levels import try_limits
-from cobalt.sandbox.policy import Limits
+from cobalt.sandbox.limits import Limits
+from cobalt.sandbox.probe import try_limits
 
 ECHO = "print(input())"
 
@@ -271,7 +271,7 @@ def test_tests_of_the_wrong_shape_are_refused(level):
 def test_signals_that_the_host_ignores_are_as_usual_in_programs(usable):
     code = """
 import signal
-from cobalt.sandbox.policy import Limits
+from cobalt.sandbox.limits import Limits
 from cobalt.sandbox.worker import Worker
 for number in (signal.SIGCHLD, signal.SIGHUP, signal.SIGUSR1):
     signal.signal(number, signal.SIG_IGN)

@@ -12,7 +12,7 @@ import time
 import psutil
 import pytest
 
-from cobalt.sandbox.policy import Limits
+from cobalt.sandbox.limits import Limits
 from cobalt.sandbox.worker import Worker
 
 bash = pytest.mark.skipif(shutil.which("bash") is None, reason="no bash")

@@ -12,10 +12,8 @@ from collections.abc import Iterator
 import psutil
 import pytest
 
-from cobalt.evaluator.compare import value_equal
-from cobalt.evaluator.output import Output
-from cobalt.evaluator.rule import Rule
-from cobalt.sandbox.policy import Limits
+from cobalt.evaluator.checker import Rule, value_equal
+from cobalt.sandbox.limits import Limits
 from cobalt.sandbox.worker import Worker
 
 MIB = 1 << 20
@@ -215,7 +213,7 @@ QUICK = ("words", "one word", "pairs of brackets", "ones", "keys", "invalid byte
 
 
 def same(text: str, expected: object) -> bool:
-    return value_equal(Output(text.encode("utf-8", "surrogatepass")), expected)
+    return value_equal(text.encode("utf-8", "surrogatepass"), expected)
 
 
 RULES = ("strip", "lines", "tokens", "float")
@@ -224,10 +222,11 @@ RULES = ("strip", "lines", "tokens", "float")
 # with the facts of a run, from the bytes to the verdict and its text.
 JUDGE = """
 import json, resource, sys, time
-from cobalt.evaluator.rule import Rule
-from cobalt.evaluator.suite import _Test, _verdict
+from cobalt.evaluator.checker import Rule
+from cobalt.evaluator.judge import _verdict
+from cobalt.testcases import TestCases
 from cobalt.evaluator import local
-from cobalt.sandbox.policy import Limits
+from cobalt.sandbox.limits import Limits
 from cobalt.sandbox.worker import RunFacts
 SIZE = {size}
 def clear():
@@ -236,19 +235,21 @@ def peak():
     with open('/proc/self/status') as file:
         return next(int(line.split()[1]) << 10 for line in file if line.startswith('VmHWM:'))
 limits = Limits()
-_verdict(RunFacts(0, '', 0.0, 0.0, 0, b'1', b'', 1, 0), _Test('1', '1', None), limits, 1 << 24, Rule())
+one = TestCases(['1'], ['1'])
+_verdict(RunFacts(0, '', 0.0, 0.0, 0, b'1', b'', 1, 0), one, 0, limits, 1 << 24, Rule())
 data = ({output})[:SIZE - 1]
 facts = RunFacts(0, '', 0.0, 0.0, 0, data, b'', len(data), 0)
 found = {{}}
 for name, rule, test in (
-    *((each, Rule(each), _Test('1', '42 1.5\\n7', None)) for each in {rules!r}),
-    ('values', Rule(), _Test([1], [1, 2, 3], 'f')),
-    ('number', Rule(), _Test([1], 7, 'f')),
-    ('text', Rule(), _Test([1], 'a', 'f')),
+    *((each, Rule(each), TestCases(['1'], ['42 1.5\\n7'])) for each in {rules!r}),
+    ('values', Rule(), TestCases([[1]], [[1, 2, 3]], 'f')),
+    ('number', Rule(), TestCases([[1]], [7], 'f')),
+    ('text', Rule(), TestCases([[1]], ['a'], 'f')),
 ):
     clear()
     before, start = peak(), time.process_time()
-    status, text = _verdict(facts, test, limits, 1 << 24, rule)
+    verdict = _verdict(facts, test, 0, limits, 1 << 24, rule)
+    status, text = verdict.test['status'], verdict.feedback
     found[name] = status, (peak() - before) >> 20, time.process_time() - start, len(text)
 print(json.dumps(found))
 """
@@ -276,26 +277,26 @@ def test_judging_a_hostile_output_costs_little(name):
 def test_long_outputs_that_are_right_are_still_accepted(rule):
     lines = "\n".join(f"{n} {n * 7 % 1000}" for n in range(150_000)) + "\n"
     judge = Rule(rule)
-    assert judge.accepts(Output((lines).encode()), lines)
-    assert judge.accepts(Output((f"\n{lines}\n\n" if rule == "strip" else f"{lines}\n\n").encode()), lines)
-    assert not judge.accepts(Output((lines.removesuffix("\n") + "1\n").encode()), lines)
-    assert not judge.accepts(Output((lines.replace("149999 ", "149998 ")).encode()), lines)
-    assert judge.accepts(Output((lines.replace("\n", " \n")).encode()), lines) == (rule != "strip")
-    assert judge.accepts(Output((lines.replace("\n", " ")).encode()), lines) == (rule in ("tokens", "float"))
-    assert judge.accepts(Output((lines.replace("\n", ".0\n")).encode()), lines) == (rule == "float")
-    assert judge.accepts(Output(("x" * (4 * MIB)).encode()), "x" * (4 * MIB))
+    assert judge.accepts((lines).encode(), lines)
+    assert judge.accepts((f"\n{lines}\n\n" if rule == "strip" else f"{lines}\n\n").encode(), lines)
+    assert not judge.accepts((lines.removesuffix("\n") + "1\n").encode(), lines)
+    assert not judge.accepts((lines.replace("149999 ", "149998 ")).encode(), lines)
+    assert judge.accepts((lines.replace("\n", " \n")).encode(), lines) == (rule != "strip")
+    assert judge.accepts((lines.replace("\n", " ")).encode(), lines) == (rule in ("tokens", "float"))
+    assert judge.accepts((lines.replace("\n", ".0\n")).encode(), lines) == (rule == "float")
+    assert judge.accepts(("x" * (4 * MIB)).encode(), "x" * (4 * MIB))
 
 
 def test_whitespace_of_all_kinds_still_separates_words():
     kinds = "\t\n\x0b\x0c\r\x1c\x1d\x1e\x1f \x85\xa0\u1680\u2000\u2003\u2028\u2029\u202f\u205f\u3000"
     given = "".join(f"{n}{kind}" for n, kind in enumerate(kinds))
     wanted = " ".join(str(n) for n in range(len(kinds)))
-    assert Rule("tokens").accepts(Output(given.encode()), wanted)
-    assert Rule("float").accepts(Output(given.encode()), wanted)
-    assert not Rule("tokens").accepts(Output((given.replace("\u2003", "")).encode()), wanted)
-    assert Rule("strip").accepts(Output((kinds + wanted + kinds).encode()), wanted)
-    assert Rule("lines").accepts(Output("1\u2003\n2\x1c\n\u3000\n\n".encode()), "1\n2")
-    assert not Rule("lines").accepts(Output("\u2003".encode()), "1")
+    assert Rule("tokens").accepts(given.encode(), wanted)
+    assert Rule("float").accepts(given.encode(), wanted)
+    assert not Rule("tokens").accepts((given.replace("\u2003", "")).encode(), wanted)
+    assert Rule("strip").accepts((kinds + wanted + kinds).encode(), wanted)
+    assert Rule("lines").accepts("1\u2003\n2\x1c\n\u3000\n\n".encode(), "1\n2")
+    assert not Rule("lines").accepts("\u2003".encode(), "1")
 
 
 VALUES = [

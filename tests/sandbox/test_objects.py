@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 
-from cobalt.sandbox.policy import Limits
+from cobalt.sandbox.limits import Limits
 
 MIB = 1 << 20
 PERMISSION, INVALID, NO_DEVICE_CALL, NO_SUCH_CALL, NOT_SUPPORTED = 1, 22, 25, 38, 95

@@ -2,7 +2,7 @@
 
 import pytest
 
-from cobalt.sandbox.policy import Limits, package_paths
+from cobalt.sandbox.limits import Limits, package_paths
 from cobalt.sandbox.worker import Worker
 
 pytestmark = pytest.mark.skipif(not package_paths(["numpy"]), reason="numpy is not installed")

@@ -5,7 +5,7 @@ import time
 
 import pytest
 
-from cobalt.sandbox.policy import Limits
+from cobalt.sandbox.limits import Limits
 
 
 def leftovers(marker: str) -> list[str]:

@@ -5,7 +5,7 @@ import resource
 
 import pytest
 
-from cobalt.sandbox.policy import Limits
+from cobalt.sandbox.limits import Limits
 
 QUICK = Limits(cpu_s=0.5, memory_bytes=256 << 20, output_bytes=1 << 20)
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from cobalt.sandbox.policy import Limits
+from cobalt.sandbox.limits import Limits
 
 
 @pytest.mark.parametrize(

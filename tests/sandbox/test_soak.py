@@ -9,7 +9,7 @@ import psutil
 import pytest
 
 from cobalt.evaluator import LocalEvaluator
-from cobalt.sandbox.policy import Limits
+from cobalt.sandbox.limits import Limits
 
 pytestmark = pytest.mark.full
 MIB = 1 << 20

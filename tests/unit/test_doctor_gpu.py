@@ -12,7 +12,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from cobalt.commands import doctor
+from cobalt import doctor
 from cobalt.errors import InfraError, InputError
 from cobalt.training import gpu_checks, gpu_doctor, smoke
 from cobalt.training.gpu_checks import FAILED, OK, UNCHECKED, WARNING, Line

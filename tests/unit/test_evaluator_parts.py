@@ -1,18 +1,19 @@
 """Parts of the evaluator that need no sandbox: requests, shared verdicts, limits, retries."""
 
+import json
 import time
-from concurrent.futures import CancelledError, Future
+from concurrent.futures import CancelledError
+from pathlib import Path
 
 import pytest
 
 from cobalt.errors import BadRequest, InfraError, InputError
-from cobalt.evaluator import connect
-from cobalt.evaluator.output import Output, encode
+from cobalt.evaluator import base, connect
+from cobalt.evaluator.checker import PUBLISHED, Rule
 from cobalt.evaluator.remote import Refused, RemoteEvaluator, Transient
 from cobalt.evaluator.request import make_request, parse_request
-from cobalt.evaluator.rule import PUBLISHED, Rule
-from cobalt.evaluator.sharing import SharedVerdicts
-from cobalt.sandbox.policy import Limits
+from cobalt.sandbox.limits import Limits
+from cobalt.schema import SKIPPED, SUITE_STATUSES, TEST_STATUSES
 from cobalt.testcases import TestCases
 
 TESTS = TestCases(["1"], ["2"])
@@ -24,103 +25,6 @@ GOOD = {
     "suite_limit": False,
     "shared": False,
 }
-
-
-class Runs:
-    """Counts runs; each ends when told to."""
-
-    def __init__(self):
-        self.futures = []
-        self.shared = 0
-        self.verdicts = SharedVerdicts(on_shared=self._count)
-
-    def _count(self):
-        self.shared += 1
-
-    def start(self):
-        self.futures.append(Future())
-        return self.futures[-1]
-
-    def request(self, code="x", tests=TESTS):
-        return self.verdicts.request(code, tests, PUBLISHED, self.start)
-
-
-def test_identical_requests_in_flight_run_once():
-    runs = Runs()
-    requests = [runs.request() for _ in range(3)]
-    assert len(runs.futures) == 1
-    assert not any(each.done() for each in requests)
-    runs.futures[0].set_result(GOOD)
-    assert [each.result()["shared"] for each in requests] == [False, True, True]
-    assert runs.shared == 2
-
-
-def test_a_verdict_is_remembered():
-    runs = Runs()
-    first = runs.request()
-    runs.futures[0].set_result(GOOD)
-    first.result()["passing"][0] = False  # a caller's own copy
-    again = runs.request()
-    assert again.result()["passing"] == [True]
-    assert again.result()["shared"] is True
-    assert len(runs.futures) == 1
-
-
-@pytest.mark.parametrize(
-    ("code", "tests"),
-    [
-        ("y", TESTS),
-        ("x", TestCases(["1"], ["3"])),
-        ("x", TestCases(["2"], ["2"])),
-        ("x", TestCases(["1"], ["2"], "f")),
-        ("x", TestCases(["1", "1"], ["2", "2"])),
-        ("x\ud800", TESTS),
-    ],
-)
-def test_any_difference_is_another_request(code, tests):
-    runs = Runs()
-    runs.request()
-    runs.request(code, tests)
-    assert len(runs.futures) == 2
-
-
-def test_our_own_faults_are_not_shared_or_remembered():
-    runs = Runs()
-    first, second = runs.request(), runs.request()
-    runs.futures[0].set_result(GOOD | {"status": "infra_error", "passing": [False]})
-    assert first.result()["status"] == second.result()["status"] == "infra_error"
-    assert second.result()["shared"] is False
-    runs.request()
-    assert len(runs.futures) == 2
-
-
-def test_an_error_reaches_all_who_wait():
-    runs = Runs()
-    first, second = runs.request(), runs.request()
-    runs.futures[0].set_exception(InfraError("broken"))
-    for each in (first, second):
-        with pytest.raises(InfraError, match="broken"):
-            each.result()
-
-
-def test_a_caller_that_gives_up_does_not_stop_the_others():
-    runs = Runs()
-    first, second = runs.request(), runs.request()
-    first.cancel()
-    runs.futures[0].set_result(GOOD)
-    assert second.result()["passing"] == [True]
-
-
-def test_memory_of_verdicts_is_bounded(monkeypatch):
-    monkeypatch.setattr("cobalt.evaluator.sharing._REMEMBERED_TESTS", 10)
-    runs = Runs()
-    for n in range(50):
-        runs.request(f"x{n}")
-        runs.futures[-1].set_result(GOOD)
-    assert len(runs.verdicts._done) == 5
-    runs.request("x49")
-    runs.request("x0")
-    assert len(runs.futures) == 51
 
 
 def test_requests_are_read_as_published():
@@ -144,46 +48,6 @@ def test_a_rule_travels_with_a_request_or_is_the_service_s_own():
     asked = Rule("float(1e-3, 0)")
     assert parse_request(make_request("x", TESTS, asked), rule=own)[2] == asked
     assert parse_request(make_request("x", TESTS), rule=own)[2] == own
-
-
-@pytest.mark.parametrize(
-    ("compare", "stdout", "expected", "equal"),
-    [
-        ("strip", " 1 2\n", "1 2", True),
-        ("strip", "1  2", "1 2", False),
-        ("strip", "1 \n2", "1\n2", False),
-        ("lines", "1 \n2\t\n\n", "1\n2", True),
-        ("lines", "1\n\n2", "1\n2", False),
-        ("lines", "x\n 1\n2", "x\n1\n2", False),
-        ("tokens", "1\n2   3", "1 2\n3", True),
-        ("tokens", "1 2 3 4", "1 2 3", False),
-        ("tokens", "1.0", "1", False),
-        ("float", "1.0000004 yes", "1 yes", True),
-        ("float", "1.1", "1", False),
-        ("float", "1 no", "1 yes", False),
-        ("float(0.1, 0)", "109", "100", True),
-        ("float(0.1, 0)", "91", "100", True),
-        ("float(0.1, 0)", "112", "100", False),
-        ("float( 0 , 2 )", "102", "100", True),
-        ("float(0,2)", "103", "100", False),
-        ("float(1,1)", "nan", "1", False),
-        ("float(1,1)", "inf", "1", False),
-        ("float(1,1)", "1e999", "1", False),
-        ("float(1,1)", "1", "1e999", False),
-        ("float(1,1)", "1_0", "10", False),
-        ("float(1,1)", "nan", "nan", True),
-        ("float", "9" * 500, "9" * 499 + "8", False),
-        ("float", "٣", "3", False),
-    ],
-)
-def test_rules_of_comparison(compare, stdout, expected, equal):
-    assert Rule(compare).accepts(Output(encode(stdout)), expected) is equal
-
-
-@pytest.mark.parametrize("compare", ["", "Strip", "float()", "float(1)x", "float(-1, 0)", "float(nan, 0)"])
-def test_an_unknown_rule_is_refused(compare):
-    with pytest.raises(BadRequest, match="must be strip, lines, tokens or float"):
-        Rule(compare)
 
 
 @pytest.mark.parametrize(
@@ -327,3 +191,10 @@ def test_readiness_is_a_right_verdict(no_pauses):
 def test_batches_keep_their_order_and_number(no_pauses):
     with Flaky(0) as evaluator:
         assert len(list(evaluator.evaluate_many([("x", TESTS)] * 37))) == 37
+
+
+def test_the_described_interface_names_all_statuses():
+    document = json.loads((Path(base.__file__).parent / "openapi.json").read_text())
+    schemas = document["components"]["schemas"]
+    assert schemas["TestResult"]["properties"]["status"]["enum"] == [*TEST_STATUSES, SKIPPED]
+    assert schemas["Verdict"]["properties"]["status"]["enum"] == list(SUITE_STATUSES)

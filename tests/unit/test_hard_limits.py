@@ -4,8 +4,7 @@ import resource
 
 import pytest
 
-from cobalt.sandbox.host_limits import host_obstacles
-from cobalt.sandbox.policy import Limits
+from cobalt.sandbox.limits import Limits, host_obstacles
 
 LIMITS = Limits(files=128, processes=64)
 

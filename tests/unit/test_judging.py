@@ -10,10 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cobalt.evaluator import compare, output
-from cobalt.evaluator.compare import value_equal
-from cobalt.evaluator.output import Output, decode, encode
-from cobalt.evaluator.rule import Rule, _close, tolerance
+from cobalt.evaluator import checker
+from cobalt.evaluator.checker import Rule, _close, brief, decode, encode, tolerance, value_equal
 from cobalt.text import middle_truncate
 
 
@@ -57,12 +55,10 @@ def plain_value_equal(text: str, expected: Any) -> bool:
 
 
 @pytest.fixture(autouse=True, scope="module")
-def small_pieces():
-    """Pieces of a few bytes, so that short texts have many, and every JSON text is walked."""
+def all_are_long():
+    """Every JSON text is looked at as a long one is."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(output, "_PIECE", 7)
-        patch.setattr(compare, "_PIECE", 5)
-        patch.setattr(compare, "_SHORT", -(1 << 40))
+        patch.setattr(checker, "_SHORT", -(1 << 40))
         yield
 
 
@@ -84,17 +80,24 @@ RULES = ["strip", "lines", "tokens", "float", "float(0.5, 1)"]
 
 @given(BYTES)
 @settings(max_examples=1000)
-def test_text_is_read_as_a_whole_is(data):
+def test_text_is_read_as_a_pipe_in_text_mode_is(data):
     assert decode(data) == plain_decode(data)
-    assert "".join(Output(data).pieces()) == plain_decode(data)
-    start, stop = Output(data).stripped
-    assert "".join(Output(data).pieces(start, stop)) == plain_decode(data).strip()
+    assert decode(checker._stripped(data)) == plain_decode(data).strip()
+
+
+def test_whitespace_is_what_python_says_it_is():
+    for code in range(sys.maxunicode + 1):
+        data = encode(chr(code))
+        blank = chr(code).isspace()
+        assert (checker._RUN.fullmatch(data) is not None) is blank, hex(code)
+        assert (checker._RUN_BACKWARDS.fullmatch(data[::-1]) is not None) is blank, hex(code)
+        assert not blank or not data.translate(None, checker._BLANK_BYTES)
 
 
 @given(BYTES, st.integers(0, 300), st.sampled_from(["", " ", "x", "é", "\n"]), st.booleans())
 def test_a_brief_text_is_cut_as_the_whole_is(data, times, filler, after):
     data = data + times * filler.encode() + b"end" * after
-    assert middle_truncate(Output(data).brief()) == middle_truncate(plain_decode(data))
+    assert middle_truncate(brief(data)) == middle_truncate(plain_decode(data))
 
 
 def test_a_long_text_is_cut_as_the_whole_is():
@@ -104,13 +107,7 @@ def test_a_long_text_is_cut_as_the_whole_is():
         "x" * 30_000,
         "a" + " " * 90_000,
     ):
-        assert middle_truncate(Output(text.encode()).brief()) == middle_truncate(text.replace("\r\n", "\n"))
-
-
-@given(BYTES)
-def test_the_last_line_is_read_as_the_whole_is(data):
-    found = Output(data).last_line()
-    assert found.text == plain_decode(data).rstrip("\n").rpartition("\n")[2]
+        assert middle_truncate(brief(text.encode())) == middle_truncate(text.replace("\r\n", "\n"))
 
 
 @given(st.sampled_from(RULES), TEXT, TEXT)
@@ -118,15 +115,15 @@ def test_the_last_line_is_read_as_the_whole_is(data):
 def test_the_rules_judge_as_plain_code_does(rule, one, other):
     for stdout, expected in ((one, other), (one, one), (one, " " + one + "\n"), (one.replace(" ", "  "), one),
                              (one + other, one), (one.replace("\n", " \n"), one)):  # fmt: skip
-        found = Rule(rule).accepts(Output(encode(stdout)), expected)
+        found = Rule(rule).accepts(encode(stdout), expected)
         assert found is plain_accepts(rule, plain_decode(encode(stdout)), expected), (stdout, expected)
 
 
 @given(st.sampled_from(RULES), BYTES, TEXT)
 def test_any_bytes_are_judged_as_plain_code_does(rule, data, expected):
-    assert Rule(rule).accepts(Output(data), expected) is plain_accepts(rule, plain_decode(data), expected)
+    assert Rule(rule).accepts(data, expected) is plain_accepts(rule, plain_decode(data), expected)
     own = plain_decode(data)
-    assert Rule(rule).accepts(Output(data), own) is plain_accepts(rule, own, own) is True
+    assert Rule(rule).accepts(data, own) is plain_accepts(rule, own, own) is True
 
 
 SCALARS = (
@@ -170,7 +167,7 @@ def json_texts(draw: Any) -> str:
 def test_values_are_judged_as_plain_code_does(value, other, ascii_only):
     text = json.dumps(value, ensure_ascii=ascii_only)
     for expected in (value, [value], other, (value, other), {"a": value}):
-        found = value_equal(Output(encode(text)), expected)
+        found = value_equal(encode(text), expected)
         assert found is plain_value_equal(text, expected), (text, expected)
 
 
@@ -182,7 +179,7 @@ def test_any_json_text_is_judged_as_plain_code_does(text, other):
     except ValueError:
         own = other
     for expected in (own, other, [own], {"a": own, "b": other}, {"a": 1}, [[1]]):
-        found = value_equal(Output(encode(text)), expected)
+        found = value_equal(encode(text), expected)
         assert found is plain_value_equal(text, expected), (text, expected)
 
 
@@ -212,15 +209,15 @@ def test_any_json_text_is_judged_as_plain_code_does(text, other):
     ],
 )
 def test_odd_values(text, expected):
-    assert value_equal(Output(encode(text)), expected) is plain_value_equal(text, expected)
+    assert value_equal(encode(text), expected) is plain_value_equal(text, expected)
 
 
 def test_an_endless_row_of_doubled_keys_is_left():
     """The one text that plain code would find equal: it holds far more values than the expected one."""
     text = "{" + '"a": 2, ' * 100_000 + '"a": 1}'
-    assert plain_value_equal(text, {"a": 1}) and not value_equal(Output(text.encode()), {"a": 1})
+    assert plain_value_equal(text, {"a": 1}) and not value_equal(text.encode(), {"a": 1})
     few = "{" + '"a": 2, ' * 60_000 + '"a": 1}'
-    assert value_equal(Output(few.encode()), {"a": 1})
+    assert value_equal(few.encode(), {"a": 1})
 
 
 HOSTILE = {
@@ -250,9 +247,8 @@ HOSTILE = {
 MEASURE = """
 import time
 from pathlib import Path
-from cobalt.evaluator.output import Output
-from cobalt.evaluator import compare
-from cobalt.evaluator.rule import Rule
+from cobalt.evaluator import checker
+from cobalt.evaluator.checker import Rule
 from cobalt.evaluator.feedback import show
 data = {data}
 def resident(name):
@@ -263,12 +259,11 @@ Path("/proc/self/clear_refs").write_text("5")  # what making the bytes took does
 before, began = resident("VmRSS"), time.process_time()
 for expected in EXPECTED:
     for rule in ("strip", "lines", "tokens", "float"):
-        assert not Rule(rule).accepts(Output(data), expected) or not expected
-    show(Output(data).brief())
+        assert not Rule(rule).accepts(data, expected) or not expected
+    show(checker.brief(data))
 for value in (1, [1], [[], []], "a", {{"a": 1}}, {{"a": [[]], "b": 2}}):
-    line = Output(data).last_line()
-    compare.value_equal(line, value)
-    show(line.brief())
+    checker.value_equal(data, value)
+    show(checker.brief(data))
 print(resident("VmHWM") - before, time.process_time() - began)
 """
 

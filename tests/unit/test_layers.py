@@ -17,7 +17,7 @@ LAYERS = [
     ["output", "rejects", "manifest", "pipeline", "cluster", "sandbox"],
     ["evaluator", "engines", "tasks", "rewards", "contexts"],
     ["rollouts", "training", "evaluation", "report"],
-    ["config", "plan", "run", "commands", "data", "__main__"],
+    ["config", "plan", "run", "commands", "data", "doctor", "__main__"],
 ]
 ORDER = {unit: rank for rank, unit in enumerate(unit for layer in LAYERS for unit in layer)}
 
@@ -25,14 +25,13 @@ MAY_IMPORT = {
     "ray": (
         "cobalt.evaluator.service",
         "cobalt.evaluator.metrics",
-        "cobalt.commands.bench_ways",
-        "cobalt.evaluator.client",
+        "cobalt.evaluator.remote",
         "cobalt.cluster",
         "cobalt.engines.server",
         "cobalt.training",
     ),
     "vllm": ("cobalt.engines.server", "cobalt.training.cpu.vllm_worker", "cobalt.training.verl_compat"),
-    "verl": ("cobalt.training", "cobalt.commands.bench_ways"),
+    "verl": ("cobalt.training",),
 }
 
 # Importing these may load torch or ray: they exist to use them.
@@ -115,7 +114,7 @@ def test_imports_keep_the_order(name):
         ("cobalt.schema", "from .prompts import load", "cobalt.prompts, which comes after"),
         ("cobalt.tasks.tiny", "from ..contexts.slice import f", "cobalt.contexts, which comes after"),
         ("cobalt.tasks", "import ray", "only cobalt.evaluator.service"),
-        ("cobalt.trainings", "import verl.trainer", "only cobalt.training, cobalt.commands.bench_ways may"),
+        ("cobalt.trainings", "import verl.trainer", "only cobalt.training may"),
         ("cobalt.training.launch", "import vllm", "only cobalt.engines.server, cobalt.training.cpu"),
         ("cobalt.run.main", "import cobalt.misc", "no place in the order"),
         ("cobalt.training.launch", "import ray, verl\nfrom cobalt import output\nfrom . import cpu", None),

@@ -14,8 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cobalt.errors import InputError
-from cobalt.evaluator.output import Output, encode
-from cobalt.evaluator.rule import PUBLISHED
+from cobalt.evaluator.checker import PUBLISHED, encode
 from cobalt.tasks.perturb import main, perturb
 from cobalt.testcases import TestCases
 
@@ -45,7 +44,7 @@ def test_properties(outputs: list[str], seed: int, n_pairs: int) -> None:
     # A program that is right on the true tests fails exactly the exchanged ones.
     truth = {f"in {i}": output for i, output in enumerate(outputs)}
     pairs = zip(every.inputs, every.outputs, strict=True)
-    failed = [i for i, o in pairs if not PUBLISHED.accepts(Output(encode(truth[i])), o)]
+    failed = [i for i, o in pairs if not PUBLISHED.accepts(encode(truth[i]), o)]
     assert failed == swapped.inputs
     # First pairs of distinct outputs come before repeated ones.
     kinds = [truth[i].strip() for i in every.inputs]

@@ -17,7 +17,7 @@ import traceback
 from types import CodeType, ModuleType
 from typing import NoReturn
 
-from cobalt.sandbox.guest import kernel
+from cobalt.sandbox.guest import syscalls
 
 INTERRUPTED = -2  # Ctrl-C: ends by the signal
 
@@ -91,9 +91,9 @@ def end(status: int, plain: bool, *, flushed: bool = False) -> NoReturn:
     gc.callbacks.append(_find_main_late)
     if status == INTERRUPTED:
         signal.signal(signal.SIGINT, signal.SIG_DFL)
-        kernel.interrupt_at_exit()
+        syscalls.interrupt_at_exit()
         status = os.getpid()
-    kernel.end_interpreter(status)
+    syscalls.end_interpreter(status)
 
 
 def flush() -> None:
@@ -146,7 +146,7 @@ def status_of(error: BaseException) -> int:
 
 def _exit_status(stop: SystemExit) -> int:
     code = stop.code
-    kernel.libc.fflush(None)
+    syscalls.libc.fflush(None)
     if code is None:
         return 0
     if isinstance(code, int):
@@ -164,7 +164,7 @@ def report(error: BaseException) -> None:
         if sys.excepthook is not sys.__excepthook__:
             sys.excepthook(type(error), error, error.__traceback__)
             return
-        kernel.libc.fflush(None)
+        syscalls.libc.fflush(None)
         if isinstance(error, NameError | AttributeError | ImportError) and not error.__context__:
             # Only the interpreter's own display says "Did you mean", and only ours has the program's lines.
             sys.stderr.write("Traceback (most recent call last):\n")

@@ -5,7 +5,7 @@ import ctypes
 import os
 import struct
 
-from cobalt.sandbox.guest import kernel
+from cobalt.sandbox.guest import syscalls
 
 _CREATE, _ADD_RULE, _RESTRICT = 444, 445, 446
 _WRITE_FILE, _READ_FILE, _READ_DIR, _TRUNCATE = 1 << 1, 1 << 2, 1 << 3, 1 << 14
@@ -14,7 +14,7 @@ _FS_BITS = {1: 13, 2: 14, 3: 15, 4: 15}  # rights known to each version of the i
 
 def version() -> int:
     """Version of the kernel's Landlock interface; 0 if there is none."""
-    return max(0, int(kernel.libc.syscall(_CREATE, None, ctypes.c_size_t(0), 1)))
+    return max(0, int(syscalls.libc.syscall(_CREATE, None, ctypes.c_size_t(0), 1)))
 
 
 def ruleset(readable: list[str], devices: list[str]) -> int:
@@ -26,8 +26,8 @@ def ruleset(readable: list[str], devices: list[str]) -> int:
     network = 3 if abi >= 4 else 0  # bind and connect TCP
     scope = 3 if abi >= 6 else 0  # abstract sockets and signals
     attributes = struct.pack("QQQ", rights, network, scope)[: 24 if abi >= 6 else 16 if abi >= 4 else 8]
-    fd = kernel.libc.syscall(_CREATE, attributes, ctypes.c_size_t(len(attributes)), 0)
-    kernel.check(fd, "landlock_create_ruleset")
+    fd = syscalls.libc.syscall(_CREATE, attributes, ctypes.c_size_t(len(attributes)), 0)
+    syscalls.check(fd, "landlock_create_ruleset")
     for path in readable:
         if not os.path.islink(path):  # following links takes no right; what they lead to is listed too
             _allow(fd, path, _READ_FILE | (_READ_DIR if os.path.isdir(path) else 0))
@@ -40,10 +40,10 @@ def _allow(fd: int, path: str, allowed: int) -> None:
     with contextlib.suppress(FileNotFoundError):
         beneath = os.open(path, os.O_PATH | os.O_CLOEXEC)
         rule = struct.pack("=Qi", allowed, beneath)
-        kernel.check(kernel.libc.syscall(_ADD_RULE, fd, 1, rule, 0), f"landlock_add_rule {path}")
+        syscalls.check(syscalls.libc.syscall(_ADD_RULE, fd, 1, rule, 0), f"landlock_add_rule {path}")
         os.close(beneath)
 
 
 def restrict(fd: int) -> None:
     """Apply a ruleset to this process. Needs no_new_privs."""
-    kernel.check(kernel.libc.syscall(_RESTRICT, fd, 0), "landlock_restrict_self")
+    syscalls.check(syscalls.libc.syscall(_RESTRICT, fd, 0), "landlock_restrict_self")

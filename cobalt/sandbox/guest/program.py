@@ -16,7 +16,7 @@ from importlib.machinery import SourceFileLoader
 from types import CodeType, ModuleType
 from typing import NoReturn
 
-from cobalt.sandbox.guest import ending, kernel, wire
+from cobalt.sandbox.guest import ending, protocol, syscalls
 
 NAME = "solution.py"  # as which the program is run
 
@@ -89,13 +89,13 @@ class Program:
         return code, ending.is_plain(code, self._source)
 
     def _compile(self, progress_fd: int) -> CodeType:
-        os.write(progress_fd, wire.COMPILING)
+        os.write(progress_fd, protocol.COMPILING)
         try:
             code = compile(self._source, NAME, "exec", dont_inherit=True)
         except BaseException as error:
             ending.report(error.with_traceback(None))
             os._exit(1)
-        os.write(progress_fd, wire.COMPILED)
+        os.write(progress_fd, protocol.COMPILED)
         return code
 
     def run(self, code: CodeType, plain: bool, answer: mmap.mmap | None) -> NoReturn:
@@ -114,7 +114,7 @@ class Program:
 
 
 def _run_script(code: CodeType, plain: bool) -> NoReturn:
-    kernel.forget_frames()
+    syscalls.forget_frames()
     try:
         exec(code, sys.modules["__main__"].__dict__)
     except BaseException as error:
@@ -139,9 +139,9 @@ def _run_function(code: CodeType, fn: str, answer: mmap.mmap) -> NoReturn:
         if function is None:
             raise NameError(f"name {fn!r} is not defined")
         text = dumps(function(*arguments), ensure_ascii=True).encode()
-        room = len(answer) - wire.ANSWER.size
-        answer[wire.ANSWER.size : wire.ANSWER.size + min(len(text), room)] = text[:room]
-        answer[: wire.ANSWER.size] = wire.ANSWER.pack(len(text))
+        room = len(answer) - protocol.ANSWER.size
+        answer[protocol.ANSWER.size : protocol.ANSWER.size + min(len(text), room)] = text[:room]
+        answer[: protocol.ANSWER.size] = protocol.ANSWER.pack(len(text))
     except SystemExit as stop:
         status = ending.status_of(stop)
         if status == 0:

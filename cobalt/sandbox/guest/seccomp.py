@@ -13,8 +13,8 @@ import errno
 import fcntl
 import struct
 
-from cobalt.sandbox.guest import kernel
-from cobalt.sandbox.guest.syscalls import NUMBERS
+from cobalt.sandbox.guest import syscalls
+from cobalt.sandbox.guest.syscall_numbers import NUMBERS
 
 _ALLOWED = """
 access alarm arch_prctl brk capget capset chdir close close_range copy_file_range dup dup2 dup3 epoll_create
@@ -66,16 +66,8 @@ _NEGATIVE, _THREAD_CLOCK, _OWN_CLOCK = 0x80000000, 4, 0xFFFFFFFA
 _SELF = 0x53454C46  # stands for the id of the process that a filter will be put on
 _OWN = struct.Struct("I")
 
-_TERMINAL_REQUESTS = (
-    0x5401,
-    0x802C542A,
-    0x5413,
-    0x540F,
-    0x541B,
-    0x5421,
-    0x5450,
-    0x5451,
-)  # and FIO*: own flags
+# And FIO*: own flags.
+_TERMINAL_REQUESTS = (0x5401, 0x802C542A, 0x5413, 0x540F, 0x541B, 0x5421, 0x5450, 0x5451)
 _FCNTL_LOCKS = (6, 7, 37, 38)  # pretended, as flock
 _FCNTL = (
     fcntl.F_DUPFD, fcntl.F_GETFD, fcntl.F_SETFD, fcntl.F_GETFL, fcntl.F_SETFL, fcntl.F_GETOWN,
@@ -88,10 +80,6 @@ _SOCKET_OPTIONS = (2, 9, 13, 15, 16, 20, 21, 66, 67)  # none that makes buffers 
 _SO_SOCKET = 1
 
 _Code = list[tuple[int, int, int, int]]
-
-
-class Unsupported(OSError):
-    """This architecture or kernel cannot filter system calls."""
 
 
 def _fail(error: int) -> tuple[int, int, int, int]:
@@ -116,12 +104,12 @@ class Filter:
     """A list of BPF instructions; between rules the accumulator holds the call's number."""
 
     def __init__(self) -> None:
-        if kernel.MACHINE not in _AUDIT_ARCH:
-            raise Unsupported(errno.ENOSYS, f"no system call filter for {kernel.MACHINE}")
-        self._column = 0 if kernel.MACHINE == "x86_64" else 1
+        if syscalls.MACHINE not in _AUDIT_ARCH:
+            raise OSError(errno.ENOSYS, f"no system call filter for {syscalls.MACHINE}")
+        self._column = 0 if syscalls.MACHINE == "x86_64" else 1
         self._code: _Code = [
             (_LD, 0, 0, 4),
-            (_JEQ, 1, 0, _AUDIT_ARCH[kernel.MACHINE]),
+            (_JEQ, 1, 0, _AUDIT_ARCH[syscalls.MACHINE]),
             (_RET, 0, 0, _KILL),  # a 32-bit entry point
             (_LD, 0, 0, 0),
         ]
@@ -182,7 +170,7 @@ class Prepared:
         """Put it on this process, whose id is `pid`, for good. Raises OSError if the kernel refuses."""
         for place in self._places:
             _OWN.pack_into(self._code, place, pid)
-        kernel.prctl(kernel.PR_SET_SECCOMP, 2, self._pointer)
+        syscalls.prctl(syscalls.PR_SET_SECCOMP, 2, self._pointer)
 
 
 def base_filter(*, own_namespaces: bool) -> bytes:
@@ -223,10 +211,10 @@ def _check_processes(rules: Filter, *, own_namespaces: bool) -> None:
     rules.check(
         "setpriority", _argument(0), (_JEQ, 0, 2, 0), _argument(1), (_JEQ, 1, 0, 0), _REFUSE, _fail(0)
     )
-    options = _PRCTL if own_namespaces else (kernel.PR_SET_PDEATHSIG, *_PRCTL)
+    options = _PRCTL if own_namespaces else (syscalls.PR_SET_PDEATHSIG, *_PRCTL)
     rules.check(
         "prctl", _argument(0),
-        (_JEQ, 0, 3, kernel.PR_SET_DUMPABLE),  # a process that hides its memory could not be measured
+        (_JEQ, 0, 3, syscalls.PR_SET_DUMPABLE),  # a process that hides its memory could not be measured
         _argument(1), (_JEQ, len(options) + 2, 0, 1), _REFUSE,
         *_one_of(options),
         _fail(errno.EINVAL), _PASS,
@@ -250,8 +238,8 @@ def _check_processes(rules: Filter, *, own_namespaces: bool) -> None:
         rules.check("getpriority", _argument(1), (_JEQ, 0, 1, 1), _REFUSE, _PASS)
         signals = "kill tkill tgkill rt_sigqueueinfo rt_tgsigqueueinfo pidfd_open"
         rules.check(signals, _argument(0), (_JEQ, 0, 1, 1), _REFUSE, _PASS)
-        rules.only("unshare", 0, kernel.CLONE_NEWNS, kernel.CLONE_NEWPID)
-        rules.only("setns", 1, kernel.CLONE_NEWPID)
+        rules.only("unshare", 0, syscalls.CLONE_NEWNS, syscalls.CLONE_NEWPID)
+        rules.only("setns", 1, syscalls.CLONE_NEWPID)
     else:
         rules.answer(_QUESTIONS, _PASS)
         rules.answer("getpriority kill tgkill rt_sigqueueinfo rt_tgsigqueueinfo pidfd_open", _PASS)
@@ -282,7 +270,7 @@ def test_filter(*, own_namespaces: bool) -> bytes:
     else:
         rules.answer("fork vfork pidfd_open", _REFUSE)
         rules.check("clone", _argument(0), (_JSET, 1, 0, _CLONE_THREAD), _REFUSE, _PASS)
-        rules.check("prctl", _argument(0), (_JEQ, 0, 1, kernel.PR_SET_PDEATHSIG), _REFUSE, _PASS)
+        rules.check("prctl", _argument(0), (_JEQ, 0, 1, syscalls.PR_SET_PDEATHSIG), _REFUSE, _PASS)
         rules.only("kill tgkill rt_sigqueueinfo rt_tgsigqueueinfo", 0, _SELF)
         rules.only(_QUESTIONS, 0, 0, _SELF)
         rules.only("getpriority", 1, 0, _SELF)

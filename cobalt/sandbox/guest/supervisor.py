@@ -15,7 +15,7 @@ import socket
 import time
 from typing import Any, NoReturn
 
-from cobalt.sandbox.guest import box, child, ending, kernel, wire
+from cobalt.sandbox.guest import ending, namespaces, protocol, syscalls, test_process
 from cobalt.sandbox.guest.program import Program, answer_file, import_packages
 from cobalt.sandbox.guest.usage import CannotMeasure, measure, queued_s
 
@@ -23,14 +23,16 @@ _FIRST_TICK_S, _TICK_S, _CROWD_TICK_S = 0.01, 0.1, 0.01
 _PATIENCE = 10  # however busy the host: no test takes longer than this many times its wall limit
 _NOTICED_S = 0.05  # waiting for less than this is not looked into
 _SET_UP_FAILED = 71
-_EXIT_0 = b"\0\0\0\0"  # at the start of `wire.USAGE`
+_EXIT_0 = b"\0\0\0\0"  # at the start of `protocol.USAGE`
 _CHILD_ENDED = (int(signal.SIGCHLD),)
 
 
 class Supervisor:
     """Serves the runs of one program until the host says end. `fn`: the function that tests call, or None."""
 
-    def __init__(self, control: socket.socket, level: Any, limits: wire.GuestLimits, fn: str | None) -> None:
+    def __init__(
+        self, control: socket.socket, level: Any, limits: protocol.GuestLimits, fn: str | None
+    ) -> None:
         self._control = control
         self._own_pids: bool = level.own_pids
         self._kills_children = level.name == "none"
@@ -38,8 +40,8 @@ class Supervisor:
         self._limits = limits
         self._packages = level.package_names
         self._null_fd = level.null_fd
-        self._isolation = child.Isolation(level)
-        self._folders: box.Folders | None = None
+        self._isolation = test_process.Isolation(level)
+        self._folders: namespaces.Folders | None = None
         self._last_pid = self._told = self._tell = -1
         self._compiled = False
 
@@ -47,7 +49,7 @@ class Supervisor:
         """Returns when the host says so."""
         signal.pthread_sigmask(signal.SIG_BLOCK, _CHILD_ENDED)
         self._set_up()
-        source = _read_all(source_fd)
+        source = os.pread(source_fd, os.fstat(source_fd).st_size, 0)
         os.close(source_fd)
         import_packages(source, self._packages)
         gc.freeze()
@@ -63,22 +65,22 @@ class Supervisor:
 
         A call of its own, so that nothing of one test is left in what the next one inherits.
         """
-        what, order, descriptors = wire.receive(self._control, wire.ORDER_BYTES)
-        if what != wire.RUN:
+        what, order, descriptors = protocol.receive(self._control, protocol.ORDER_BYTES)
+        if what != protocol.RUN:
             return False
-        cpu_s, wall_s, only_compile = wire.ORDER.unpack(order)
+        cpu_s, wall_s, only_compile = protocol.ORDER.unpack(order)
         facts = None
         if not self._compiled:
             facts = self._run(program, descriptors, cpu_s, wall_s, only_compile=True)
             self._compiled = True
             program.keep()
-            if facts[1] == wire.RUNNING and not only_compile:
+            if facts[1] == protocol.RUNNING and not only_compile:
                 facts = None
         if facts is None:
             facts = self._run(program, descriptors, cpu_s, wall_s, only_compile=only_compile)
         for fd in descriptors:
             os.close(fd)
-        self._control.send(wire.DONE + facts)
+        self._control.send(protocol.DONE + facts)
         return True
 
     def _run(
@@ -90,14 +92,14 @@ class Supervisor:
         *,
         only_compile: bool = False,
     ) -> bytes:
-        """Run a test, or the compiler in its place. Returns `wire.FACTS` and `wire.USAGE`."""
+        """Run a test, or the compiler in its place. Returns `protocol.FACTS` and `protocol.USAGE`."""
         if self._folders is not None:
             self._folders.begin()
         if self._last_pid >= 0:
             # Every test gets the same process id: the next one must not tell what the last one started.
             os.pwrite(self._last_pid, b"1", 0)
         start = time.monotonic()
-        pid = kernel.fork()
+        pid = syscalls.fork()
         if pid == 0:
             self._test(program, descriptors, only_compile)
         facts = self._watch(pid, start, cpu_s, wall_s)
@@ -110,16 +112,16 @@ class Supervisor:
         if self._own_pids:
             with contextlib.suppress(OSError):
                 self._last_pid = os.open("/proc/sys/kernel/ns_last_pid", os.O_WRONLY | os.O_CLOEXEC)
-            box.private_processes()
+            namespaces.private_processes()
             os.listdir("/proc")  # process 1 is refused from now on, instead of not being found at first
-            self._folders = box.Folders(self._limits.tmp_bytes)
+            self._folders = namespaces.Folders(self._limits.tmp_bytes)
             # Counted are those of the worker's user namespace: waiter, zygote and supervisor too.
             processes = self._limits.processes + 3
         elif self._kills_children:
-            kernel.prctl(kernel.PR_SET_CHILD_SUBREAPER, 1)
-        child.set_limits(self._limits, processes=processes)
+            syscalls.prctl(syscalls.PR_SET_CHILD_SUBREAPER, 1)
+        test_process.set_limits(self._limits, processes=processes)
         if self._limits.memory_bytes < 1 << 30:
-            kernel.set_thread_stack(self._limits.memory_bytes >> 7)
+            syscalls.set_thread_stack(self._limits.memory_bytes >> 7)
 
     def _test(self, program: Program, descriptors: tuple[int, ...], only_compile: bool) -> NoReturn:
         """The child: becomes a test."""
@@ -131,7 +133,7 @@ class Supervisor:
             self._isolation.enter(*descriptors)
         except BaseException as error:
             with contextlib.suppress(BaseException):
-                os.write(self._tell, wire.SET_UP_FAILED + repr(error).encode()[:4000])
+                os.write(self._tell, protocol.SET_UP_FAILED + repr(error).encode()[:4000])
             os._exit(_SET_UP_FAILED)
         if only_compile:
             program.compile(self._tell)
@@ -140,22 +142,22 @@ class Supervisor:
         program.run(code, plain, answer)
 
     def _watch(self, pid: int, start: float, cpu_s: float, wall_s: float) -> bytes:
-        """Wait for a test's end or bring it about. Returns `wire.FACTS` and `wire.USAGE`."""
+        """Wait for a test's end or bring it about. Returns `protocol.FACTS` and `protocol.USAGE`."""
         _signal.sigtimedwait(_CHILD_ENDED, min(_FIRST_TICK_S, cpu_s, wall_s))
         why, queued, wait = "", 0.0, _FIRST_TICK_S
-        while (seen := kernel.wait(pid, kernel.WNOHANG)) is None and not why:
+        while (seen := syscalls.wait(pid, syscalls.WNOHANG)) is None and not why:
             why, queued, wait = self._look(pid, time.monotonic() - start, cpu_s, wall_s, wait)
             if not why:
                 _signal.sigtimedwait(_CHILD_ENDED, wait)
         if why:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
-        seen = seen or kernel.wait(pid) or b""
+        seen = seen or syscalls.wait(pid) or b""
         wall = time.monotonic() - start
         left = self._kill_rest()
-        phase = wire.RUNNING if self._compiled and seen.startswith(_EXIT_0) else self._phase()
-        facts = wire.FACTS.pack(wire.WHY.index(why), phase, wall, queued, left)
-        kernel.forget_usage()
+        phase = protocol.RUNNING if self._compiled and seen.startswith(_EXIT_0) else self._phase()
+        facts = protocol.FACTS.pack(protocol.WHY.index(why), phase, wall, queued, left)
+        syscalls.forget_usage()
         return facts + seen
 
     def _look(
@@ -183,18 +185,18 @@ class Supervisor:
         return why, queued, min(tick, max(0.002, min(cpu_s - use.cpu_s, abs(wall_s + queued - wall))))
 
     def _phase(self) -> int:
-        """`wire.COMPILES` or `wire.RUNNING`: how far the test came. Raises OSError if it was not set up."""
+        """How far the test came: `protocol.COMPILES` or `RUNNING`. Raises OSError if it was not set up."""
         try:
             words = os.read(self._told, 1 << 12)
         except BlockingIOError:
-            return wire.RUNNING
-        if words[:1] == wire.SET_UP_FAILED:
+            return protocol.RUNNING
+        if words[:1] == protocol.SET_UP_FAILED:
             raise OSError(f"a test could not be set up: {words[1:].decode(errors='replace')}")
-        return wire.RUNNING if words.endswith(wire.COMPILED) else wire.COMPILES
+        return protocol.RUNNING if words.endswith(protocol.COMPILED) else protocol.COMPILES
 
     def _kill_rest(self) -> float:
         """End whatever a test left behind; returns the CPU seconds that it had used."""
-        if not self._kills_children and not (self._own_pids and kernel.kill_all()):
+        if not self._kills_children and not (self._own_pids and syscalls.kill_all()):
             return 0.0  # nobody is left, not even to be waited for
         before = resource.getrusage(resource.RUSAGE_CHILDREN)
         while True:
@@ -212,16 +214,3 @@ class Supervisor:
 def _children() -> list[int]:
     with open(f"/proc/self/task/{os.getpid()}/children") as file:
         return [int(each) for each in file.read().split()]
-
-
-def _read_all(fd: int) -> bytes:
-    size = os.fstat(fd).st_size
-    parts = []
-    offset = 0
-    while offset < size:
-        part = os.pread(fd, min(1 << 24, size - offset), offset)
-        if not part:
-            break
-        parts.append(part)
-        offset += len(part)
-    return b"".join(parts)

@@ -1,67 +1,225 @@
-"""Numbers of the system calls that the filters of `seccomp` name, by architecture."""
+"""Thin wrappers of the Linux calls that the standard library (3.11) lacks."""
 
-NUMBERS: dict[str, tuple[int | None, int | None]] = {  # name: (x86_64, aarch64); None: it has no such call
-    "accept": (43, 202), "accept4": (288, 242), "access": (21, None), "alarm": (37, None),
-    "arch_prctl": (158, None), "bind": (49, 200), "brk": (12, 214), "capget": (125, 90),
-    "capset": (126, 91), "chdir": (80, 49), "chmod": (90, None), "chown": (92, None),
-    "clock_getres": (229, 114), "clock_gettime": (228, 113), "clock_nanosleep": (230, 115),
-    "clone": (56, 220), "clone3": (435, 435), "close": (3, 57), "close_range": (436, 436),
-    "connect": (42, 203), "copy_file_range": (326, 285), "creat": (85, None), "dup": (32, 23),
-    "dup2": (33, None), "dup3": (292, 24), "epoll_create": (213, None), "epoll_create1": (291, 20),
-    "epoll_ctl": (233, 21), "epoll_pwait": (281, 22), "epoll_pwait2": (441, 441),
-    "epoll_wait": (232, None), "eventfd": (284, None), "eventfd2": (290, 19), "execve": (59, 221),
-    "execveat": (322, 281), "exit": (60, 93), "exit_group": (231, 94), "faccessat": (269, 48),
-    "faccessat2": (439, 439), "fadvise64": (221, 223), "fallocate": (285, 47), "fchdir": (81, 50),
-    "fchmod": (91, 52), "fchmodat": (268, 53), "fchmodat2": (452, 452), "fchown": (93, 55),
-    "fchownat": (260, 54), "fcntl": (72, 25), "fdatasync": (75, 83), "fgetxattr": (193, 10),
-    "flistxattr": (196, 13), "flock": (73, 32), "fork": (57, None), "fremovexattr": (199, 16),
-    "fsetxattr": (190, 7), "fstat": (5, 80), "fstatfs": (138, 44), "fsync": (74, 82),
-    "ftruncate": (77, 46), "futex": (202, 98), "futimesat": (261, None), "getcpu": (309, 168),
-    "getcwd": (79, 17), "getdents": (78, None), "getdents64": (217, 61), "getegid": (108, 177),
-    "geteuid": (107, 175), "getgid": (104, 176), "getgroups": (115, 158), "getitimer": (36, 102),
-    "getpeername": (52, 205), "getpgid": (121, 155), "getpgrp": (111, None), "getpid": (39, 172),
-    "getppid": (110, 173), "getpriority": (140, 141), "getrandom": (318, 278), "getresgid": (120, 150),
-    "getresuid": (118, 148), "getrlimit": (97, 163), "getrusage": (98, 165), "getsid": (124, 156),
-    "getsockname": (51, 204), "getsockopt": (55, 209), "gettid": (186, 178), "gettimeofday": (96, 169),
-    "getuid": (102, 174), "getxattr": (191, 8), "ioctl": (16, 29), "kill": (62, 129),
-    "landlock_restrict_self": (446, 446), "lchown": (94, None), "lgetxattr": (192, 9), "link": (86, None),
-    "linkat": (265, 37), "listen": (50, 201), "listxattr": (194, 11), "llistxattr": (195, 12),
-    "lremovexattr": (198, 15), "lseek": (8, 62), "lsetxattr": (189, 6), "lstat": (6, None),
-    "madvise": (28, 233), "memfd_create": (319, 279), "mkdir": (83, None), "mkdirat": (258, 34),
-    "mknod": (133, None), "mknodat": (259, 33), "mlock": (149, 228), "mlock2": (325, 284),
-    "mlockall": (151, 230), "mmap": (9, 222), "mount": (165, 40), "mprotect": (10, 226),
-    "mremap": (25, 216), "msync": (26, 227), "munlock": (150, 229), "munlockall": (152, 231),
-    "munmap": (11, 215), "nanosleep": (35, 101), "newfstatat": (262, 79), "open": (2, None),
-    "openat": (257, 56), "openat2": (437, 437), "pause": (34, None), "pidfd_open": (434, 434),
-    "pidfd_send_signal": (424, 424), "pipe": (22, None), "pipe2": (293, 59), "poll": (7, None),
-    "ppoll": (271, 73), "prctl": (157, 167), "pread64": (17, 67), "preadv": (295, 69),
-    "preadv2": (327, 286), "prlimit64": (302, 261), "pselect6": (270, 72), "ptrace": (101, 117),
-    "pwrite64": (18, 68), "pwritev": (296, 70), "pwritev2": (328, 287), "read": (0, 63),
-    "readlink": (89, None), "readlinkat": (267, 78), "readv": (19, 65), "recvfrom": (45, 207),
-    "recvmmsg": (299, 243), "recvmsg": (47, 212), "removexattr": (197, 14), "rename": (82, None),
-    "renameat": (264, 38), "renameat2": (316, 276), "restart_syscall": (219, 128), "rmdir": (84, None),
-    "rseq": (334, 293), "rt_sigaction": (13, 134), "rt_sigpending": (127, 136),
-    "rt_sigprocmask": (14, 135), "rt_sigqueueinfo": (129, 138), "rt_sigreturn": (15, 139),
-    "rt_sigsuspend": (130, 133), "rt_sigtimedwait": (128, 137), "rt_tgsigqueueinfo": (297, 240),
-    "sched_get_priority_max": (146, 125), "sched_get_priority_min": (147, 126),
-    "sched_getaffinity": (204, 123), "sched_getattr": (315, 275), "sched_getparam": (143, 121),
-    "sched_getscheduler": (145, 120), "sched_rr_get_interval": (148, 127),
-    "sched_setaffinity": (203, 122), "sched_yield": (24, 124), "seccomp": (317, 277),
-    "select": (23, None), "sendfile": (40, 71), "sendmmsg": (307, 269), "sendmsg": (46, 211),
-    "sendto": (44, 206), "set_robust_list": (273, 99), "set_tid_address": (218, 96),
-    "setfsgid": (123, 152), "setfsuid": (122, 151), "setgid": (106, 144), "setgroups": (116, 159),
-    "setitimer": (38, 103), "setns": (308, 268), "setpgid": (109, 154), "setpriority": (141, 140),
-    "setregid": (114, 143), "setresgid": (119, 149), "setresuid": (117, 147), "setreuid": (113, 145),
-    "setrlimit": (160, 164), "setsid": (112, 157), "setsockopt": (54, 208), "setuid": (105, 146),
-    "setxattr": (188, 5), "shutdown": (48, 210), "sigaltstack": (131, 132), "signalfd": (282, None),
-    "signalfd4": (289, 74), "socket": (41, 198), "socketpair": (53, 199), "stat": (4, None),
-    "statfs": (137, 43), "statx": (332, 291), "symlink": (88, None), "symlinkat": (266, 36),
-    "sync": (162, 81), "sync_file_range": (277, 84), "syncfs": (306, 267), "sysinfo": (99, 179),
-    "tgkill": (234, 131), "time": (201, None), "timer_create": (222, 107), "timer_delete": (226, 111),
-    "timer_getoverrun": (225, 109), "timer_gettime": (224, 108), "timer_settime": (223, 110),
-    "timerfd_create": (283, 85), "timerfd_gettime": (287, 87), "timerfd_settime": (286, 86),
-    "times": (100, 153), "tkill": (200, 130), "truncate": (76, 45), "umask": (95, 166),
-    "umount2": (166, 39), "uname": (63, 160), "unlink": (87, None), "unlinkat": (263, 35),
-    "unshare": (272, 97), "utime": (132, None), "utimensat": (280, 88), "utimes": (235, None),
-    "vfork": (58, None), "wait4": (61, 260), "waitid": (247, 95), "write": (1, 64), "writev": (20, 66),
-}  # fmt: skip
+import ctypes
+import os
+import platform
+import signal
+import struct
+import sys
+from typing import NoReturn
+
+from cobalt.sandbox.guest import protocol
+
+CLONE_NEWNS = 0x00020000
+CLONE_NEWUTS = 0x04000000
+CLONE_NEWIPC = 0x08000000
+CLONE_NEWUSER = 0x10000000
+CLONE_NEWPID = 0x20000000
+CLONE_NEWNET = 0x40000000
+
+MS_RDONLY, MS_NOSUID, MS_NODEV, MS_NOEXEC = 1, 2, 4, 8
+MS_REMOUNT, MS_NOATIME, MS_BIND, MS_REC, MS_PRIVATE = 32, 1024, 4096, 16384, 1 << 18
+MNT_DETACH = 2
+
+PR_SET_PDEATHSIG = 1
+PR_SET_DUMPABLE = 4
+PR_SET_KEEPCAPS = 8
+PR_SET_SECCOMP = 22
+PR_CAPBSET_DROP = 24
+PR_SET_CHILD_SUBREAPER = 36
+PR_SET_NO_NEW_PRIVS = 38
+
+libc = ctypes.CDLL(None, use_errno=True)
+libc.syscall.restype = ctypes.c_long
+libc.mount.argtypes = [ctypes.c_char_p] * 3 + [ctypes.c_ulong, ctypes.c_char_p]
+libc.prctl.argtypes = [ctypes.c_int] + [ctypes.c_ulong] * 4
+
+MACHINE = platform.machine()
+
+
+def check(result: int, what: str) -> int:
+    """`result`, or OSError with errno and `what` if it is negative."""
+    if result < 0:
+        number = ctypes.get_errno()
+        raise OSError(number, f"{what}: {os.strerror(number)}")
+    return result
+
+
+# What every test calls goes here first: each object touched after a fork is a page copied, and keeping errno
+# touches many. A call that fails is made again through `libc`, which keeps it. The interpreter's lock is not
+# let go, so a forked child holds it.
+_quick = ctypes.PyDLL(None)
+_quick.mount.argtypes = libc.mount.argtypes
+_quick.prctl.argtypes = libc.prctl.argtypes
+
+
+def fork() -> int:
+    """`os.fork` without what Python does after it: that costs a child 170 page faults, four times the rest.
+
+    For processes of one thread. There it matters only to `random` and to the main thread's native id
+    (`program.Program` renews them).
+    """
+    pid = _quick.fork()
+    return pid if pid >= 0 else check(libc.fork(), "fork")
+
+
+def unshare(flags: int) -> None:
+    if _quick.unshare(flags) < 0:
+        check(libc.unshare(flags), f"unshare({flags:#x})")
+
+
+def setns(fd: int, flag: int) -> None:
+    check(libc.setns(fd, flag), f"setns({flag:#x})")
+
+
+def mount(source: str, target: str, kind: str, flags: int, data: str = "") -> None:
+    result = libc.mount(source.encode(), target.encode(), kind.encode(), flags, data.encode() or None)
+    check(result, f"mount {kind or source} on {target}")
+
+
+def mount_tmpfs(target: bytes, flags: int, options: bytes) -> None:
+    """`mount` of a tmpfs with its texts prepared, as each test does."""
+    if _quick.mount(b"tmpfs", target, b"tmpfs", flags, options) < 0:
+        check(libc.mount(b"tmpfs", target, b"tmpfs", flags, options), "mount of a test's own folder")
+
+
+def umount(target: str) -> None:
+    check(libc.umount2(target.encode(), MNT_DETACH), f"umount {target}")
+
+
+def pivot_root_here() -> None:
+    """Make the current folder, a mount point, the root and let go of the old root."""
+    number = {"x86_64": 155, "aarch64": 41}[MACHINE]
+    check(libc.syscall(number, b".", b"."), "pivot_root")
+    umount(".")
+    os.chdir("/")
+
+
+def prctl(option: int, first: int = 0, second: int = 0) -> None:
+    if _quick.prctl(option, first, second, 0, 0) < 0:
+        check(libc.prctl(option, first, second, 0, 0), f"prctl({option})")
+
+
+def die_with_parent(parent: int) -> None:
+    """Be killed when `parent` ends, also if it has already."""
+    prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+    if os.getppid() != parent:
+        os._exit(1)
+
+
+_CAP_HEADER = ctypes.create_string_buffer(struct.pack("Ii", 0x20080522, 0))
+_NO_CAPS = ctypes.create_string_buffer(24)
+_CAPSET = (ctypes.addressof(_CAP_HEADER), ctypes.addressof(_NO_CAPS))
+libc.capget.argtypes = libc.capset.argtypes = _quick.capset.argtypes = [ctypes.c_void_p] * 2
+
+
+def drop_capabilities() -> None:
+    """Give up all effective, permitted and inheritable capabilities."""
+    if _quick.capset(*_CAPSET) < 0:
+        check(libc.capset(*_CAPSET), "capset")
+
+
+def open_files_as_root() -> None:
+    """Let the kernel treat this process as root's where it opens files. Needs root's capabilities."""
+    caps = ctypes.create_string_buffer(24)
+    check(libc.capget(_CAPSET[0], ctypes.addressof(caps)), "capget")
+    low, high = struct.unpack_from("4xI8xI", caps)
+    struct.pack_into("IIIIII", caps, 0, low, low, 0, high, high, 0)
+    check(libc.capset(_CAPSET[0], ctypes.addressof(caps)), "capset")
+    libc.setfsuid(0)
+
+
+def drop_bounding_set() -> None:
+    """No capability can come back through an executed file. Needs CAP_SETPCAP; silent without."""
+    for capability in range(64):
+        if libc.prctl(PR_CAPBSET_DROP, capability, 0, 0, 0) < 0:
+            break
+
+
+def set_thread_stack(size: int) -> None:
+    """Default stack of new threads; the C library would take the main stack's limit, far too much."""
+    attributes = (ctypes.c_char * 128)()
+    if hasattr(libc, "pthread_setattr_default_np") and libc.pthread_attr_init(attributes) == 0:
+        libc.pthread_attr_setstacksize(attributes, ctypes.c_size_t(size))
+        libc.pthread_setattr_default_np(attributes)
+        libc.pthread_attr_destroy(attributes)
+
+
+def share_one_arena() -> None:
+    """All threads allocate from one arena: the C library would reserve up to 128 MiB for each."""
+    if hasattr(libc, "mallopt"):
+        libc.mallopt(_M_ARENA_MAX, 1)
+
+
+_M_ARENA_MAX = -8
+
+WNOHANG = 1
+_usage = ctypes.create_string_buffer(protocol.USAGE.size)
+_STATUS_AT = ctypes.addressof(_usage)
+_RUSAGE_AT = _STATUS_AT + 8
+_quick.wait4.argtypes = libc.wait4.argtypes = [ctypes.c_int, ctypes.c_void_p, ctypes.c_int, ctypes.c_void_p]
+
+
+def wait(pid: int, flags: int = 0) -> bytes | None:
+    """`protocol.USAGE` of a child that has ended; None if it has not (with WNOHANG).
+
+    The bytes are handed on as they are: numbers made of them would stay behind in the memory of a process
+    whose next child may look for them.
+    """
+    found = _quick.wait4(pid, _STATUS_AT, flags, _RUSAGE_AT)
+    if found < 0:
+        found = check(libc.wait4(pid, _STATUS_AT, flags, _RUSAGE_AT), "wait4")
+    return _usage.raw if found else None
+
+
+def forget_usage() -> None:
+    """Wipe what `wait` has left."""
+    ctypes.memset(_STATUS_AT, 0, protocol.USAGE.size)
+
+
+def kill_all() -> bool:
+    """SIGKILL to every process that this one may signal, itself and process 1 apart; False: there is none."""
+    return bool(_quick.kill(-1, 9) == 0)
+
+
+def end_interpreter(status: int) -> NoReturn:
+    """Finalize the interpreter, with everything that may print on the way, and leave by the C library's exit.
+
+    The frames below this call are never returned to; what they refer to is not finalized.
+    """
+    _quick.Py_Exit(status)
+    os._exit(status)  # not reached
+
+
+def interrupt_at_exit() -> None:
+    """Let exit(OWN_PID) end in SIGINT: at its very end the C library calls `kill` with that status."""
+    if hasattr(libc, "on_exit"):
+        libc.on_exit(libc.kill, ctypes.c_long(signal.SIGINT))
+
+
+def find_recursion() -> None:
+    """Look for where the interpreter keeps how deep this thread may still recurse, for `forget_frames`."""
+    start = ctypes.cast(_quick.PyThreadState_Get(), ctypes.POINTER(ctypes.c_int))
+    before = sys.getrecursionlimit()
+    found = [place for place in range(1, 64) if start[place] == before]
+    sys.setrecursionlimit(before + 1234)
+    found = [
+        place
+        for place in found
+        if start[place] == before + 1234 and 0 <= before + 1234 - start[place - 1] < 99
+    ]
+    sys.setrecursionlimit(before)
+    if len(found) == 1:
+        _recursion.append(ctypes.c_int.from_address(ctypes.addressof(start.contents) + 4 * (found[0] - 1)))
+
+
+def forget_frames() -> None:
+    """Let the caller's next call be as deep as if nothing had been called before."""
+    if _recursion:
+        _recursion[0].value = sys.getrecursionlimit()
+    else:
+        sys.setrecursionlimit(sys.getrecursionlimit() + 11)
+
+
+_recursion: list[ctypes.c_int] = []
+_quick.PyThreadState_Get.restype = ctypes.c_void_p

@@ -11,9 +11,8 @@ import sys
 import traceback
 from importlib.machinery import ModuleSpec
 from importlib.util import spec_from_file_location
-from typing import Any
 
-from cobalt.sandbox.guest import box, kernel, landlock, seccomp, supervisor, wire
+from cobalt.sandbox.guest import landlock, namespaces, protocol, seccomp, supervisor, syscalls
 
 # What judged programs import most; forks share them. (Each costs memory and page tables in every test.)
 _USUAL = """bisect collections copy functools heapq io itertools linecache math operator random re string
@@ -30,8 +29,8 @@ class Level:
         self.own_pids = name == "namespaces"
         self.rules_fd = -1
         if name == "landlock":
-            devices = [f"/dev/{device}" for device in {*box.DEVICES.values(), "random"}]
-            self.rules_fd = landlock.ruleset(box.readable_paths() + packages, devices)
+            devices = [f"/dev/{device}" for device in {*namespaces.DEVICES.values(), "random"}]
+            self.rules_fd = landlock.ruleset(namespaces.readable_paths() + packages, devices)
         self.null_fd = os.open("/dev/null", os.O_WRONLY | os.O_CLOEXEC)
         self.pid_namespace = -1  # set inside
         self.test_filter = b""  # set inside
@@ -53,15 +52,15 @@ class Packages:
 def main(control_fd: int, parent_fd: int, level_name: str, packages: str) -> None:
     """Serve programs until the host is gone. If set-up fails, the host is told and the worker ends."""
     control = socket.socket(fileno=control_fd)
-    for name in wire.LOADER:
+    for name in protocol.LOADER:
         del os.environ[name]
     try:
         for name in _USUAL.split():
             __import__(name)
         level = Level(level_name, json.loads(packages))
-        facts = _enter(level, control_fd, parent_fd)
+        _enter(level, control_fd, parent_fd)
     except BaseException as error:
-        control.send(wire.FAILED + (str(error) or type(error).__name__).encode("utf-8", "replace"))
+        control.send(protocol.FAILED + (str(error) or type(error).__name__).encode("utf-8", "replace"))
         sys.exit(1)
     # No collection between a fork and the program's first line: it would touch, and so copy, every page.
     for name in [each for each in sys.modules if each.partition(".")[0] == "cobalt"]:
@@ -69,34 +68,33 @@ def main(control_fd: int, parent_fd: int, level_name: str, packages: str) -> Non
     gc.collect()
     gc.disable()
     gc.freeze()
-    control.send(wire.READY + json.dumps(facts).encode())
+    control.send(protocol.READY)
     _serve(control, level, parent_fd)
 
 
-def _enter(level: Level, control_fd: int, parent_fd: int) -> dict[str, Any]:
-    kernel.set_thread_stack(8 << 20)
-    kernel.share_one_arena()
-    kernel.find_recursion()
+def _enter(level: Level, control_fd: int, parent_fd: int) -> None:
+    syscalls.set_thread_stack(8 << 20)
+    syscalls.share_one_arena()
+    syscalls.find_recursion()
     with contextlib.suppress(OSError), open("/proc/self/oom_score_adj", "w") as file:
         file.write("1000")  # if memory runs out on this machine, let it be ours that goes
     filter_tests = level.name == "landlock"
-    root = box.PACKAGES if level.own_pids else None
+    root = namespaces.PACKAGES if level.own_pids else None
     sys.meta_path.append(Packages({os.path.basename(path): path for path in level.packages}, root))
     if level.own_pids:
-        filter_tests = not box.enter(parent_fd, control_fd, level.packages)
+        filter_tests = not namespaces.enter(parent_fd, control_fd, level.packages)
         level.pid_namespace = os.open("/proc/self/ns/pid", os.O_RDONLY | os.O_CLOEXEC)
     elif level.name == "landlock":
         if os.geteuid() == 0:
-            kernel.drop_bounding_set()
-            box.become_nobody([os.__file__, *level.packages])
-        kernel.drop_capabilities()
+            syscalls.drop_bounding_set()
+            namespaces.become_nobody([os.__file__, *level.packages])
+        syscalls.drop_capabilities()
     _reset_signals()
-    kernel.prctl(kernel.PR_SET_NO_NEW_PRIVS, 1)
+    syscalls.prctl(syscalls.PR_SET_NO_NEW_PRIVS, 1)
     if level.name != "none":
         seccomp.Prepared(seccomp.base_filter(own_namespaces=level.own_pids)).install(os.getpid())
     if filter_tests:
         level.test_filter = seccomp.test_filter(own_namespaces=level.own_pids)
-    return {"pid": os.getpid(), "python": sys.version.split()[0], "landlock": landlock.version()}
 
 
 def _reset_signals() -> None:
@@ -118,60 +116,44 @@ def _serve(control: socket.socket, level: Level, parent_fd: int) -> None:
         events = dict(idle.poll())
         if parent_fd in events:
             return
-        what, order, descriptors = wire.receive(control)
+        what, order, descriptors = protocol.receive(control)
         if not what:
             return
-        if what != wire.PROGRAM:
+        if what != protocol.PROGRAM:
             for fd in descriptors:
                 os.close(fd)
             continue  # meant for a supervisor that has died; the host has been told
         pid = _fork_supervisor(control, level, order, descriptors, parent_fd)
         for fd in descriptors:
             os.close(fd)
-        status = _wait(pid, control, parent_fd)
+        status = namespaces.wait_while_host_lives(pid, parent_fd, control.fileno())
         if status is None:
             return
-        control.send(wire.FAILED + b"supervisor ended with %d" % status if status else wire.IDLE)
+        control.send(protocol.FAILED + b"supervisor ended with %d" % status if status else protocol.IDLE)
 
 
 def _fork_supervisor(
     control: socket.socket, level: Level, order: bytes, descriptors: tuple[int, ...], parent_fd: int
 ) -> int:
     if level.own_pids:
-        kernel.unshare(kernel.CLONE_NEWPID)
+        syscalls.unshare(syscalls.CLONE_NEWPID)
     parent = os.getpid()
-    pid = kernel.fork()
+    pid = syscalls.fork()
     if pid == 0:
         code = 70
         try:
             if not level.own_pids:
-                kernel.die_with_parent(parent)
+                syscalls.die_with_parent(parent)
             os.setsid()
             os.close(parent_fd)
-            limits, fn = wire.unpack_program(order)
+            limits, fn = protocol.unpack_program(order)
             supervisor.Supervisor(control, level, limits, fn).serve(*descriptors)
             code = 0
         except BaseException:
             why = traceback.format_exc()[-4000:]
-            control.send(wire.FAILED + why.encode("utf-8", "replace"))
+            control.send(protocol.FAILED + why.encode("utf-8", "replace"))
         finally:
             os._exit(code)
     if level.own_pids:
-        kernel.setns(level.pid_namespace, kernel.CLONE_NEWPID)
+        syscalls.setns(level.pid_namespace, syscalls.CLONE_NEWPID)
     return pid
-
-
-def _wait(pid: int, control: socket.socket, parent_fd: int) -> int | None:
-    """Exit code of the supervisor; None if the host went away first."""
-    gone = os.pidfd_open(pid)
-    poller = select.poll()
-    poller.register(gone, select.POLLIN)
-    poller.register(parent_fd, select.POLLIN)
-    poller.register(control.fileno(), 0)
-    events = dict(poller.poll())
-    os.close(gone)
-    if gone not in events:
-        os.kill(pid, signal.SIGKILL)
-        os.waitpid(pid, 0)
-        return None
-    return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])

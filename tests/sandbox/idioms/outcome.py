@@ -8,7 +8,7 @@ import tempfile
 from pathlib import Path
 from typing import NamedTuple
 
-from cobalt.sandbox.policy import Limits
+from cobalt.sandbox.limits import Limits
 
 # `-I` without its part that ignores the environment: that would make the hashes of strings random.
 _COMMAND = [sys.executable, "-P", "-s", "-S", "solution.py"]

@@ -8,13 +8,13 @@ from pathlib import Path
 import pytest
 
 from cobalt.errors import InfraError
-from cobalt.evaluator import LocalEvaluator, suite
+from cobalt.evaluator import LocalEvaluator, judge
+from cobalt.evaluator.checker import PUBLISHED, Rule
 from cobalt.evaluator.feedback import first_failure
-from cobalt.evaluator.kills import MemoryKills, counters
-from cobalt.evaluator.rule import PUBLISHED, Rule
-from cobalt.evaluator.suite import judge_suite
+from cobalt.evaluator.judge import judge_suite
+from cobalt.evaluator.memory_kills import MemoryKills, counters
 from cobalt.rollouts import judging as rollouts
-from cobalt.sandbox.policy import Limits
+from cobalt.sandbox.limits import Limits
 from cobalt.sandbox.worker import RunFacts, WorkerLost
 from cobalt.testcases import TestCases
 from cobalt.training import scoring as training
@@ -144,7 +144,7 @@ def kills(tmp_path, monkeypatch):
     """The file of the kernel's counter; `counts(n)` as a run's script raises it by n and is killed."""
     file = tmp_path / "vmstat"
     file.write_text("nr_free_pages 5\noom_kill 3\noom_kill_x 9\n")
-    monkeypatch.setattr(suite, "_memory_kills", MemoryKills([file, tmp_path / "none"]))
+    monkeypatch.setattr(judge, "_memory_kills", MemoryKills([file, tmp_path / "none"]))
     return file
 
 
@@ -212,10 +212,10 @@ def test_no_verdict_is_made_of_a_kill_that_nobody_can_explain(kills):
 
 def test_a_kill_seen_by_one_is_seen_by_all_that_ran_then(kills):
     watch = MemoryKills([kills])
-    before = suite.time.monotonic()
+    before = judge.time.monotonic()
     killed_by_host(kills)()
     assert watch.since(before) is True and watch.since(before) is True
-    assert watch.since(suite.time.monotonic()) is False
+    assert watch.since(judge.time.monotonic()) is False
     with ThreadPoolExecutor(8) as threads:
         assert list(threads.map(lambda _: watch.since(before), range(100))) == [True] * 100
 
@@ -261,6 +261,6 @@ def test_a_thread_that_cannot_be_started_is_a_fault_of_ours(local, monkeypatch):
     monkeypatch.setattr(local._threads, "submit", fail)
     result = local.evaluate("code", {"inputs": [""], "outputs": [""]})
     assert result["status"] == "infra_error" and local.waiting == 0
-    local._closed = True
+    local._closed.set()
     with pytest.raises(InfraError, match="closed"):
         local._start("code", TestCases([""], [""]), PUBLISHED)

@@ -1,4 +1,7 @@
-"""Measure evaluation beside the bare evaluator, and the report, on made trajectories of a given size."""
+"""Measure evaluation beside the bare evaluator, and the report, on made trajectories of a given size.
+
+python benchmarks/analysis.py [--tasks N] [--samples N] [--turns N] [--rounds N]
+"""
 
 from __future__ import annotations
 
@@ -13,10 +16,11 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from cobalt.cli import parser, positive_int
-from cobalt.commands.bench_evaluator import Way, measure, medians
-from cobalt.commands.bench_ways import TESTS, TRIVIAL, Run
-from cobalt.commands.bench_ways import evaluator as bare_evaluator
+from evaluator import Way, measure, medians
+from ways import TESTS, TRIVIAL, Run
+from ways import local as bare_evaluator
+
+from cobalt.cli import parser, positive_int, run_main
 from cobalt.prompts import DEFAULT
 from cobalt.rows import Row, encode_row
 
@@ -122,7 +126,7 @@ def evaluation(source: Path, folder: Path, workers: int, tests: int) -> Iterator
 
 
 def main(argv: list[str] | None = None) -> int:
-    """The command line of `cobalt bench analysis`; returns the exit code."""
+    """The command line; returns the exit code."""
     flags = parser(
         "Tests per second of an evaluation beside those of the bare evaluator (in turns, as many distinct "
         "tests), and seconds and bytes of a report."
@@ -173,3 +177,7 @@ def _report(args: Any, folder: Path) -> None:
         f"report of {size}: {wall:.1f} s wall, {cpu:.1f} s CPU; {first / 1e6:.2f} MB at load, "
         f"{sum(every) / 1e6:.0f} MB in all"
     )
+
+
+if __name__ == "__main__":
+    run_main(main)

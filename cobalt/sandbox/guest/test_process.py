@@ -6,12 +6,12 @@ import resource
 import signal
 from typing import Any
 
-from cobalt.sandbox.guest import kernel, landlock, seccomp, wire
+from cobalt.sandbox.guest import landlock, protocol, seccomp, syscalls
 
 _SET_MASK = int(signal.SIG_SETMASK)
 
 
-def set_limits(limits: wire.GuestLimits, *, processes: int | None) -> None:
+def set_limits(limits: protocol.GuestLimits, *, processes: int | None) -> None:
     """Put the limits of a program's tests on its supervisor, from which they inherit them.
 
     None is set above the host's own hard limit.
@@ -52,14 +52,14 @@ class Isolation:
         """Raises OSError if a step is refused. The descriptors become standard input, output and error."""
         level = self._level
         if not level.own_pids:
-            kernel.die_with_parent(self._parent)
+            syscalls.die_with_parent(self._parent)
         os.setsid()  # a signal to "my process group" must not find the processes above
         os.dup2(stdin, 0)
         os.dup2(stdout, 1)
         os.dup2(stderr, 2)
         _signal.pthread_sigmask(_SET_MASK, ())
         if level.own_pids:
-            kernel.drop_capabilities()
+            syscalls.drop_capabilities()
         elif level.rules_fd >= 0:
             landlock.restrict(level.rules_fd)
         if self._filter is not None:

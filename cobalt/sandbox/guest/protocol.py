@@ -3,7 +3,7 @@
     host -> zygote      PROGRAM, `pack_program`                   [source, code]
     host -> supervisor  RUN, `ORDER`                              [stdin, stdout, stderr]; then END
     supervisor -> host  for each run DONE, `FACTS` and `USAGE`
-    zygote -> host      READY, JSON, once; IDLE after each program; FAILED, a text
+    zygote -> host      READY, once; IDLE after each program; FAILED, a text
 
 Of a function task `stdout` receives the answer: eight bytes that say its length (0: none), then its JSON
 text.
@@ -41,7 +41,7 @@ _ROOM = socket.CMSG_SPACE(3 * 4)
 
 
 class GuestLimits(NamedTuple):
-    """Limits of every test of a program, as `cobalt.sandbox.policy.Limits` means them."""
+    """Limits of every test of a program, as `cobalt.sandbox.limits.Limits` means them."""
 
     cpu_s: float
     wall_s: float

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cobalt.evaluator.compare import stripped_equal, value_equal
-from cobalt.evaluator.output import Output, decode, encode
+from cobalt.errors import BadRequest
+from cobalt.evaluator.checker import PUBLISHED, Rule, decode, encode, value_equal
 
 
 @pytest.mark.parametrize(
@@ -25,7 +25,7 @@ from cobalt.evaluator.output import Output, decode, encode
     ],
 )
 def test_the_published_rule(stdout, expected, equal):
-    assert stripped_equal(Output(encode(stdout)), expected) is equal
+    assert PUBLISHED.accepts(encode(stdout), expected) is equal
 
 
 @given(st.text(alphabet=st.characters(exclude_characters="\r", exclude_categories=())))
@@ -77,16 +77,7 @@ def test_decoding_never_fails(data, text):
     ],
 )
 def test_values(text, expected, equal):
-    assert value_equal(Output(encode(text)), expected) is equal
-
-
-def test_the_value_is_the_last_line():
-    def last(text):
-        return Output(text.encode()).last_line().text
-
-    assert last("noise\n[9]\n\n[1, 2]\n") == "[1, 2]"
-    assert last("") == last("\n\n") == ""
-    assert last("1\n 2X\n") == " 2X" and last("1\n \n") == " "  # only newlines end a line
+    assert value_equal(encode(text), expected) is equal
 
 
 @given(
@@ -95,6 +86,46 @@ def test_the_value_is_the_last_line():
     )
 )
 def test_every_json_value_equals_itself(value):
-    line = Output(json.dumps(value).encode())
+    line = json.dumps(value).encode()
     assert value_equal(line, value)
     assert value_equal(line, [value])
+
+
+@pytest.mark.parametrize(
+    ("compare", "stdout", "expected", "equal"),
+    [
+        ("strip", " 1 2\n", "1 2", True),
+        ("strip", "1  2", "1 2", False),
+        ("strip", "1 \n2", "1\n2", False),
+        ("lines", "1 \n2\t\n\n", "1\n2", True),
+        ("lines", "1\n\n2", "1\n2", False),
+        ("lines", "x\n 1\n2", "x\n1\n2", False),
+        ("tokens", "1\n2   3", "1 2\n3", True),
+        ("tokens", "1 2 3 4", "1 2 3", False),
+        ("tokens", "1.0", "1", False),
+        ("float", "1.0000004 yes", "1 yes", True),
+        ("float", "1.1", "1", False),
+        ("float", "1 no", "1 yes", False),
+        ("float(0.1, 0)", "109", "100", True),
+        ("float(0.1, 0)", "91", "100", True),
+        ("float(0.1, 0)", "112", "100", False),
+        ("float( 0 , 2 )", "102", "100", True),
+        ("float(0,2)", "103", "100", False),
+        ("float(1,1)", "nan", "1", False),
+        ("float(1,1)", "inf", "1", False),
+        ("float(1,1)", "1e999", "1", False),
+        ("float(1,1)", "1", "1e999", False),
+        ("float(1,1)", "1_0", "10", False),
+        ("float(1,1)", "nan", "nan", True),
+        ("float", "9" * 500, "9" * 499 + "8", False),
+        ("float", "٣", "3", False),
+    ],
+)
+def test_rules_of_comparison(compare, stdout, expected, equal):
+    assert Rule(compare).accepts(encode(stdout), expected) is equal
+
+
+@pytest.mark.parametrize("compare", ["", "Strip", "float()", "float(1)x", "float(-1, 0)", "float(nan, 0)"])
+def test_an_unknown_rule_is_refused(compare):
+    with pytest.raises(BadRequest, match="must be strip, lines, tokens or float"):
+        Rule(compare)

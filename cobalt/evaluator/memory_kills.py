@@ -10,15 +10,12 @@ _CGROUP_ROOT = Path("/sys/fs/cgroup")
 
 def counters() -> list[Path]:
     """Files with the kernel's `oom_kill` counters: the machine's, and this control group's (version 2)."""
-    found = [Path("/proc/vmstat")]
     try:
         groups = Path("/proc/self/cgroup").read_text().splitlines()
     except OSError:
-        return found
-    for group in groups:
-        if group.startswith("0::/"):
-            found.append(_CGROUP_ROOT / group.removeprefix("0::/") / "memory.events")
-    return found
+        groups = []
+    own = [group.removeprefix("0::/") for group in groups if group.startswith("0::/")]
+    return [Path("/proc/vmstat"), *(_CGROUP_ROOT / group / "memory.events" for group in own)]
 
 
 class MemoryKills:

@@ -3,29 +3,30 @@
 import contextlib
 import os
 import re
+import select
 import signal
 import sysconfig
 import time
 
-from cobalt.sandbox.guest import kernel
+from cobalt.sandbox.guest import syscalls
 
 INNER_ID = 1000
 _ALL = (
-    kernel.CLONE_NEWUSER
-    | kernel.CLONE_NEWNS
-    | kernel.CLONE_NEWPID
-    | kernel.CLONE_NEWIPC
-    | kernel.CLONE_NEWNET
-    | kernel.CLONE_NEWUTS
+    syscalls.CLONE_NEWUSER
+    | syscalls.CLONE_NEWNS
+    | syscalls.CLONE_NEWPID
+    | syscalls.CLONE_NEWIPC
+    | syscalls.CLONE_NEWNET
+    | syscalls.CLONE_NEWUTS
 )
 # By the name that programs know: the host's. The real zero gives shared memory that no limit sees; full
 # reads as it does.
 DEVICES = {"null": "null", "zero": "full", "full": "full", "urandom": "urandom"}
 PACKAGES = "/packages"  # where programs see installed packages
 _STAGE = "/tmp"  # covered by the new root, in our own mount namespace only
-_LOCKED = kernel.MS_NOSUID | kernel.MS_NODEV
-_READ_ONLY = _LOCKED | kernel.MS_RDONLY
-_PROC = _LOCKED | kernel.MS_NOEXEC
+_LOCKED = syscalls.MS_NOSUID | syscalls.MS_NODEV
+_READ_ONLY = _LOCKED | syscalls.MS_RDONLY
+_PROC = _LOCKED | syscalls.MS_NOEXEC
 
 
 def readable_paths() -> list[str]:
@@ -57,7 +58,7 @@ def become_nobody(needed: list[str]) -> None:
         return
     with contextlib.suppress(PermissionError):
         os.setgroups([])
-    kernel.prctl(kernel.PR_SET_KEEPCAPS, 1)
+    syscalls.prctl(syscalls.PR_SET_KEEPCAPS, 1)
     for number in (0x7E000000 + os.getpid() % 0x00FFFFFF, 65534):
         try:
             os.setresgid(number, number, number)
@@ -65,9 +66,9 @@ def become_nobody(needed: list[str]) -> None:
         except OSError:
             continue  # the account is not mapped in this container
         if not all(os.access(path, os.R_OK) for path in needed):
-            kernel.open_files_as_root()
-        kernel.drop_capabilities()
-        kernel.prctl(kernel.PR_SET_DUMPABLE, 1)  # else /proc/self belongs to root and cannot be written
+            syscalls.open_files_as_root()
+        syscalls.drop_capabilities()
+        syscalls.prctl(syscalls.PR_SET_DUMPABLE, 1)  # else /proc/self belongs to root and cannot be written
         return
     with open("/proc/self/uid_map") as file:
         if file.read().split() == ["0", "0", "4294967295"]:
@@ -77,11 +78,11 @@ def become_nobody(needed: list[str]) -> None:
 
 def _populate(shown: list[str]) -> None:
     """A root file system at `_STAGE`, read-only: the interpreter, the packages `shown` and four devices."""
-    kernel.mount("none", "/", "", kernel.MS_REC | kernel.MS_PRIVATE)
+    syscalls.mount("none", "/", "", syscalls.MS_REC | syscalls.MS_PRIVATE)
     paths = readable_paths()
     # A project below the staging folder would be out of sight once that is covered.
     opened = {os.path.basename(path): os.open(path, os.O_PATH | os.O_CLOEXEC) for path in shown}
-    kernel.mount("tmpfs", _STAGE, "tmpfs", _LOCKED, "size=1m,mode=755")
+    syscalls.mount("tmpfs", _STAGE, "tmpfs", _LOCKED, "size=1m,mode=755")
     os.umask(0o022)
     for folder in ("proc", "tmp", "dev/shm"):
         os.makedirs(f"{_STAGE}/{folder}")
@@ -96,9 +97,9 @@ def _populate(shown: list[str]) -> None:
             _bind(path, os.path.isdir(path), _READ_ONLY)
     packages = f"{_STAGE}{sysconfig.get_path('stdlib')}/site-packages"
     if os.path.isdir(packages) and os.listdir(packages):
-        kernel.mount("tmpfs", packages, "tmpfs", _LOCKED | kernel.MS_RDONLY, "size=4k,mode=755")
+        syscalls.mount("tmpfs", packages, "tmpfs", _LOCKED | syscalls.MS_RDONLY, "size=4k,mode=755")
     for name, device in DEVICES.items():
-        _bind(f"/dev/{device}", False, kernel.MS_NOSUID, f"/dev/{name}")
+        _bind(f"/dev/{device}", False, syscalls.MS_NOSUID, f"/dev/{name}")
     os.symlink("urandom", f"{_STAGE}/dev/random")
     os.symlink("/proc/self/fd", f"{_STAGE}/dev/fd")
     for number, name in enumerate(("stdin", "stdout", "stderr")):
@@ -113,14 +114,14 @@ def _bind(path: str, folder: bool, flags: int, place: str | None = None) -> None
     else:
         os.makedirs(os.path.dirname(target), exist_ok=True)
         os.close(os.open(target, os.O_CREAT | os.O_WRONLY))
-    kernel.mount(path, target, "", kernel.MS_BIND)
-    kernel.mount("none", target, "", kernel.MS_BIND | kernel.MS_REMOUNT | flags | _kept_flags(target))
+    syscalls.mount(path, target, "", syscalls.MS_BIND)
+    syscalls.mount("none", target, "", syscalls.MS_BIND | syscalls.MS_REMOUNT | flags | _kept_flags(target))
 
 
 def _kept_flags(path: str) -> int:
     """Flags of a mount that an unprivileged remount may not clear."""
     have = os.statvfs(path).f_flag
-    return have & (kernel.MS_RDONLY | kernel.MS_NODEV | kernel.MS_NOEXEC)  # ST_* have the same values
+    return have & (syscalls.MS_RDONLY | syscalls.MS_NODEV | syscalls.MS_NOEXEC)  # ST_* have the same values
 
 
 def enter(parent_fd: int, control_fd: int, packages: list[str]) -> bool:
@@ -135,36 +136,37 @@ def enter(parent_fd: int, control_fd: int, packages: list[str]) -> bool:
     populated = False
     if os.geteuid() == 0:
         with contextlib.suppress(PermissionError):
-            kernel.unshare(kernel.CLONE_NEWNS)
+            syscalls.unshare(syscalls.CLONE_NEWNS)
             _populate(packages)  # files of root's are bound while we may still reach them
             populated = True
         become_nobody([])
     user, group = os.geteuid(), os.getegid()
-    kernel.unshare(_ALL)
+    syscalls.unshare(_ALL)
     _write("/proc/self/setgroups", "deny")
     _write("/proc/self/uid_map", f"{INNER_ID} {user} 1")
     _write("/proc/self/gid_map", f"{INNER_ID} {group} 1")
     child = os.fork()
     if child:
-        _wait(child, parent_fd, control_fd)
-    kernel.prctl(kernel.PR_SET_PDEATHSIG, signal.SIGKILL)
+        wait_while_host_lives(child, parent_fd, control_fd)
+        os._exit(0)
+    syscalls.prctl(syscalls.PR_SET_PDEATHSIG, signal.SIGKILL)
     if not populated:
         _populate(packages)
     # Mounts made before the user namespace are locked; a recursive bind on top of them is ours to pivot to.
-    kernel.mount(_STAGE, _STAGE, "", kernel.MS_BIND | kernel.MS_REC)
+    syscalls.mount(_STAGE, _STAGE, "", syscalls.MS_BIND | syscalls.MS_REC)
     os.chdir(_STAGE)
     # Mounting /proc is allowed only while another, complete one is in sight.
-    kernel.mount("proc", "proc", "proc", _PROC)
-    kernel.pivot_root_here()
-    kernel.mount("none", "/", "", kernel.MS_BIND | kernel.MS_REMOUNT | kernel.MS_RDONLY | _LOCKED)
+    syscalls.mount("proc", "proc", "proc", _PROC)
+    syscalls.pivot_root_here()
+    syscalls.mount("none", "/", "", syscalls.MS_BIND | syscalls.MS_REMOUNT | syscalls.MS_RDONLY | _LOCKED)
     with contextlib.suppress(OSError):
-        kernel.check(kernel.libc.sethostname(b"sandbox", 7), "sethostname")
+        syscalls.check(syscalls.libc.sethostname(b"sandbox", 7), "sethostname")
     closed = True
     try:
         _write("/proc/sys/user/max_user_namespaces", "0")
     except OSError:
         closed = False
-    kernel.drop_bounding_set()
+    syscalls.drop_bounding_set()
     return closed
 
 
@@ -173,19 +175,22 @@ def _write(path: str, text: str) -> None:
         file.write(text)
 
 
-def _wait(child: int, parent_fd: int, control_fd: int) -> None:
-    import select
+def wait_while_host_lives(pid: int, parent_fd: int, control_fd: int) -> int | None:
+    """Exit code of a child; None if the host went away first, its process or its end of the control socket.
 
-    gone = os.pidfd_open(child)
+    Then the child has been killed.
+    """
+    gone = os.pidfd_open(pid)
     poller = select.poll()
     poller.register(gone, select.POLLIN)
     poller.register(parent_fd, select.POLLIN)
     poller.register(control_fd, 0)  # a hang-up is always reported
-    poller.poll()
-    with contextlib.suppress(ProcessLookupError):
-        os.kill(child, signal.SIGKILL)
-    os.waitpid(child, 0)
-    os._exit(0)
+    events = dict(poller.poll())
+    os.close(gone)
+    if gone not in events:
+        os.kill(pid, signal.SIGKILL)
+    status = os.waitpid(pid, 0)[1]
+    return os.waitstatus_to_exitcode(status) if gone in events else None
 
 
 def private_processes() -> None:
@@ -193,10 +198,10 @@ def private_processes() -> None:
 
     Nobody can write there: a test could make the kernel choose its neighbours when memory runs out.
     """
-    kernel.unshare(kernel.CLONE_NEWNS)
+    syscalls.unshare(syscalls.CLONE_NEWNS)
     for options in ("subset=pid,hidepid=ptraceable", "hidepid=2"):  # the first needs Linux 5.8
         with contextlib.suppress(OSError):
-            kernel.mount("proc", "/proc", "proc", _PROC | kernel.MS_RDONLY, options)
+            syscalls.mount("proc", "/proc", "proc", _PROC | syscalls.MS_RDONLY, options)
             return
     raise OSError("cannot mount a /proc that hides other processes")
 
@@ -226,12 +231,14 @@ class Folders:
         if self._state() != self._clean:
             os.chdir("/")
             for path in reversed(self._PATHS):
-                kernel.umount(path)
+                syscalls.umount(path)
             self._mount()
 
     def _mount(self) -> None:
         for path in self._PATHS:
-            kernel.mount_tmpfs(path.encode(), _LOCKED | kernel.MS_NOEXEC | kernel.MS_NOATIME, self._options)
+            syscalls.mount_tmpfs(
+                path.encode(), _LOCKED | syscalls.MS_NOEXEC | syscalls.MS_NOATIME, self._options
+            )
         os.chdir("/tmp")
         self._clean = self._state()
         # Times of files have the grain of this clock, and what happens within one leaves them as they are;

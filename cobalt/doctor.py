@@ -17,9 +17,10 @@ from typing import Any
 
 from cobalt.cli import parser, run_main
 from cobalt.errors import InfraError
-from cobalt.sandbox.levels import try_limits
-from cobalt.sandbox.policy import LEVELS
+from cobalt.sandbox.limits import LEVELS
+from cobalt.sandbox.probe import try_limits
 
+_SAFE = LEVELS[:-1]
 _PACKAGES = """numpy torch transformers verl ray vllm datasets pandas pyarrow tensordict TransferQueue litellm
 tiktoken"""
 _SETTINGS = {
@@ -33,16 +34,22 @@ _SETTINGS = {
 
 def examine(levels: list[str]) -> dict[str, Any]:
     """Facts about the machine. `isolation` holds, for each level, `works`, `why` and the limits tried."""
+    models = [
+        line.partition(":")[2].strip()
+        for path in Path("/proc/driver/nvidia/gpus").glob("*/information")
+        for line in (_read(path) or "").splitlines()
+        if line.startswith("Model:")
+    ]
     return {
         "system": {
             "kernel": f"{platform.system()} {platform.release()} {platform.machine()}",
             "python": f"{platform.python_version()} ({sys.executable})",
             "cpus": len(os.sched_getaffinity(0)),
             "user": "root" if os.geteuid() == 0 else f"uid {os.geteuid()}",
-            **{name: text for name, path in _SETTINGS.items() if (text := _read(path)) is not None},
+            **{name: text for name, path in _SETTINGS.items() if (text := _read(Path(path))) is not None},
         },
         "packages": {name: _version(name) for name in _PACKAGES.split()},
-        "gpus": _gpus(),
+        "gpus": sorted(models),
         "ray": os.environ.get("RAY_ADDRESS") or "no RAY_ADDRESS set",
         "isolation": {level: _level(level) for level in levels},
     }
@@ -58,9 +65,9 @@ def _level(level: str) -> dict[str, Any]:
     return {"works": not broken, "why": why, "limits": limits}
 
 
-def _read(path: str) -> str | None:
+def _read(path: Path) -> str | None:
     try:
-        return Path(path).read_text().strip()
+        return path.read_text().strip()
     except OSError:
         return None
 
@@ -70,15 +77,6 @@ def _version(name: str) -> str:
         return version(name)
     except PackageNotFoundError:
         return "not installed"
-
-
-def _gpus() -> list[str]:
-    return sorted(
-        line.partition(":")[2].strip()
-        for path in Path("/proc/driver/nvidia/gpus").glob("*/information")
-        for line in (_read(str(path)) or "").splitlines()
-        if line.startswith("Model:")
-    )
 
 
 def _print(facts: dict[str, Any]) -> None:
@@ -94,13 +92,15 @@ def _print(facts: dict[str, Any]) -> None:
             print(f"  {found['why']}")
         for name, answer in found["limits"].items():
             print(f"  {name:44s} {answer}")
+    best = next((level for level, found in facts["isolation"].items() if found["works"]), None)
+    print(f"programs are run at isolation level: {best}" if best else "programs cannot be run safely here")
 
 
 def _gpu(args: Namespace, facts: dict[str, Any]) -> int:
     from cobalt.training import gpu_doctor
 
     works = [level for level, found in facts["isolation"].items() if found["works"]]
-    lines = gpu_doctor.examine(args.model, Path(args.output), works)
+    lines = gpu_doctor.examine(args.model, Path(args.output), args.profile, works)
     if not args.json:
         gpu_doctor.show(lines, "checks")
     if args.smoke:
@@ -117,39 +117,29 @@ def main(argv: list[str] | None = None) -> int:
     from cobalt.training.config import choices
 
     options = parser("What this machine gives: isolation, each limit tried, versions.")
-    options.add_argument("--json", action="store_true", help="print one JSON object")
-    safe = list(LEVELS[:-1])
-    options.add_argument(
-        "--level", choices=["all", *safe], default="all", help="which isolation level to try"
-    )
-    gpu = options.add_argument_group("trainings on GPUs")
-    gpu.add_argument("--gpu", action="store_true", help="check all that a training on GPUs needs")
-    gpu.add_argument("--smoke", action="store_true", help="and train a tiny random model for two steps")
-    gpu.add_argument("--model", help="model that will be trained: folder or hub name (files, memory, disk)")
-    gpu.add_argument("-o", "--output", default="outputs", help="folder that will hold trainings")
-    gpu.add_argument(
-        "--profile",
-        choices=choices("profile"),
-        default="gpu",
-        help="hardware settings of --smoke",
-    )
-    gpu.add_argument("--evaluator", default="local", help="of --smoke: local, serve or a URL")
-    gpu.add_argument("overrides", nargs="*", metavar="key=value", help="Hydra overrides of --smoke")
+    add = options.add_argument
+    add("--json", action="store_true", help="print one JSON object")
+    add("--level", choices=["all", *_SAFE], default="all", help="which isolation level to try")
+    add = options.add_argument_group("trainings on GPUs").add_argument
+    add("--gpu", action="store_true", help="check all that a training on GPUs needs")
+    add("--smoke", action="store_true", help="and train a tiny random model for two steps")
+    add("--model", help="model that will be trained: folder or hub name (files, memory, disk)")
+    add("-o", "--output", default="outputs", help="folder that will hold trainings")
+    profiles = choices("profile")
+    add("--profile", choices=profiles, default="gpu", help="hardware settings of recipes and of --smoke")
+    add("--evaluator", default="local", help="of --smoke: local, serve or a URL")
+    add("overrides", nargs="*", metavar="key=value", help="Hydra overrides of --smoke")
     args = options.parse_intermixed_args(argv)
     asked = args.smoke or args.model or args.overrides or args.profile != "gpu" or args.evaluator != "local"
     if asked and not args.gpu:
         options.error("--smoke, --model, --profile, --evaluator and overrides belong to --gpu")
-    facts = examine(safe if args.level == "all" else [args.level])
+    facts = examine(list(_SAFE) if args.level == "all" else [args.level])
     if args.gpu:
         return _gpu(args, facts)
     if args.json:
         print(json.dumps(facts, indent=2))
     else:
         _print(facts)
-        best = next((level for level in safe if facts["isolation"].get(level, {}).get("works")), None)
-        print(
-            f"programs are run at isolation level: {best}" if best else "programs cannot be run safely here"
-        )
     return 0 if any(found["works"] for found in facts["isolation"].values()) else 1
 
 

@@ -1,7 +1,8 @@
-"""Limits of a test and of a suite, and the levels of isolation."""
+"""Limits of a test and of a suite, what the host leaves of them, and the levels of isolation."""
 
 import importlib.util
 import os
+import resource
 from collections.abc import Iterable
 from dataclasses import dataclass
 
@@ -17,6 +18,9 @@ ENVIRONMENT = {
     "PYTHONDONTWRITEBYTECODE": "1",
     "OPENBLAS_NUM_THREADS": "1",  # numpy: a thread per core would count against the limits of each test
 }
+
+_OURS = 8  # processes of a worker itself, its test apart
+_CPU_SLACK_S = 2  # the kernel's limit lies that much above the one that the supervisor strikes for
 
 # What a sandbox shows besides the standard library unless told otherwise, where it is installed.
 PACKAGES = ("numpy",)
@@ -90,3 +94,31 @@ class Limits:
     def stack_limit_bytes(self) -> int:
         """Stack of the main thread. It counts as memory too, so a larger one than that is never filled."""
         return self.memory_bytes if self.stack_bytes is None else self.stack_bytes
+
+
+def host_obstacles(limits: Limits) -> list[str]:
+    """A sentence for each hard limit of this process that is below what `limits` promise; [] if none is.
+
+    Children inherit hard limits and cannot raise them, so a test would get less than its task was promised.
+    """
+    memory = limits.memory_bytes
+    cpu_s = int(limits.cpu_s) + _CPU_SLACK_S
+    wanted = (
+        ("RLIMIT_STACK", limits.stack_limit_bytes, "-Hs", "stack_bytes"),
+        ("RLIMIT_NOFILE", limits.files, "-Hn", "files"),
+        ("RLIMIT_FSIZE", max(limits.output_bytes, limits.source_bytes), "-Hf", "output_bytes, source_bytes"),
+        ("RLIMIT_AS", memory, "-Hv", "memory_bytes"),
+        ("RLIMIT_DATA", memory, "-Hd", "memory_bytes"),
+        ("RLIMIT_CPU", cpu_s, "-Ht", "cpu_s"),
+        ("RLIMIT_NPROC", limits.processes + _OURS, "-Hu", "processes"),
+    )
+    found = []
+    for name, need, flag, field in wanted:
+        hard = resource.getrlimit(getattr(resource, name))[1]
+        if hard != resource.RLIM_INFINITY and hard < need:
+            ask = ", ".join(f"{each}=..." for each in field.split(", "))
+            found.append(
+                f"{name}: the hard limit is {hard}, {need} are promised "
+                f"(ulimit {flag}; raise it, or ask for Limits({ask}))"
+            )
+    return found
