@@ -13,7 +13,9 @@ class Progress(Protocol):
 
 
 class LineProgress:
-    """One plain line when a stage starts, at most every `every_s` seconds, and when it ends."""
+    """One plain line when a stage starts, at most every `every_s` seconds, also while no row is done, and
+    when it ends.
+    """
 
     def __init__(self, stream: TextIO | None = None, every_s: float = 10.0) -> None:
         self._stream = stream or sys.stderr
@@ -27,7 +29,8 @@ class LineProgress:
         with self._lock:
             started, first = self._started.setdefault(label, (now, done))
             written, shown = self._written.get(label, (-self._every_s, None))
-            if done == shown or (done != total and now - written < self._every_s):
+            ends = done == total and done != shown
+            if shown is not None and not ends and now - written < self._every_s:
                 return
             self._written[label] = now, done
             parts = [f"{label}: {done}/{'?' if total is None else total}"]
@@ -35,6 +38,12 @@ class LineProgress:
                 parts.append(f"{(now - started) / (done - first) * (total - done):.0f} s left")
             parts += [f"{name} {value}" for name, value in fields.items() if value]
             print(", ".join(parts), file=self._stream, flush=True)
+
+    def __enter__(self) -> "LineProgress":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """There is nothing to release."""
 
 
 class TerminalProgress:

@@ -16,10 +16,11 @@ from cobalt.evaluator.door import evaluator_flags
 from cobalt.files import atomic_write
 from cobalt.flags import parser
 from cobalt.pipeline import Progress, Summary, run_rows
+from cobalt.progress import make_progress
 from cobalt.records import Row, TestCases, require
-from cobalt.rollouts.doors import closing_line, file_flags, progress_shown
-from cobalt.rollouts.judging import pass_rate, tests_of, verdict
+from cobalt.rollouts.cli import closing_line, file_flags
 from cobalt.rollouts.source import Rows, Source, refuse_overwriting
+from cobalt.rollouts.verdicts import pass_rate, tests_of, verdict
 from cobalt.store import check_resume, read_jsonl, write_jsonl
 from cobalt.text import extract_code
 
@@ -268,7 +269,7 @@ async def _main(args: Any) -> HiddenTests:
     # Everything is checked before the evaluator, which may take a while to start.
     source = open_source(args.input_file, args.code_from)
     refuse_overwriting(source, args.output_file)
-    with connect(args.evaluator, workers=args.workers) as evaluator, progress_shown() as progress:
+    with connect(args.evaluator, workers=args.workers) as evaluator, make_progress() as progress:
         return await hidden_tests(
             source,
             args.output_file,

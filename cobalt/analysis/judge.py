@@ -21,14 +21,12 @@ from cobalt.analysis.verdicts import (
     content_hash,
     majority,
 )
-from cobalt.engines.base import CONTEXT_OVERFLOW, ChatEngine, Sampling
-from cobalt.engines.seeds import derive
+from cobalt.engines.base import CONTEXT_OVERFLOW, ChatEngine, Sampling, derived_seed, identity
 from cobalt.errors import InputError
 from cobalt.files import atomic_write
 from cobalt.pipeline import Progress, Summary, run_rows
 from cobalt.prompts import DEFAULT, Prompts
 from cobalt.records import Row
-from cobalt.rollouts.settings import identity
 from cobalt.rollouts.source import Rows
 from cobalt.stats import clustered_mean
 from cobalt.store import check_resume, file_sha256, read_jsonl, write_jsonl
@@ -131,7 +129,7 @@ class Judge:
         """Text, tokens (of all tries), label and number of tries of one vote."""
         used = {"prompt_tokens": 0, "completion_tokens": 0}
         for attempt in range(self.settings.ask_again + 1):
-            seed = derive(self.settings.seed, key, vote, attempt)
+            seed = derived_seed(self.settings.seed, key, vote, attempt)
             (said,) = await self.engine.chat(
                 self.settings.prompts.judge_messages(case), self.settings.sampling(seed)
             )

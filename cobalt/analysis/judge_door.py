@@ -8,13 +8,14 @@ from typing import Any
 
 from cobalt.analysis.calibration import calibrate, lines
 from cobalt.analysis.judge import Judged, JudgeSettings, judge_file, open_cases
-from cobalt.engines import ENGINES, OWN, check, connect, engine_name
+from cobalt.engines import check, connect
+from cobalt.engines.flags import engine_flags, engine_options, key_flags
 from cobalt.errors import InputError
 from cobalt.files import atomic_write
 from cobalt.flags import Parser, parser, positive_int
+from cobalt.progress import make_progress
 from cobalt.prompts import load
-from cobalt.rollouts.doors import closing_line, engine_options, progress_shown
-from cobalt.rollouts.keys import key_flags
+from cobalt.rollouts.cli import closing_line
 
 MODEL = "gpt-4.1-2025-04-14"  # of the published script; its README names gpt-5-2025-08-07
 EFFORTS = ("none", "minimal", "low", "medium", "high")
@@ -44,10 +45,7 @@ def _flags() -> Parser:
         action="store_true",
         help="judge the project's clear cases instead and print the confusion matrix (-o: as JSON, too)",
     )
-    engines = f"what runs the model: {', '.join(ENGINES)}, or {OWN}"
-    flags.add_argument("--engine", type=engine_name, default="litellm", help=engines)
-    flags.add_argument("--model_name", default=MODEL, help="the judge")
-    flags.add_argument("--base_url", help="address of an OpenAI-compatible service, for --engine openai")
+    engine_flags(flags, "litellm", MODEL, "the judge")
     flags.add_argument("-n", "--num_completions", type=positive_int, default=1, help="votes per case")
     flags.add_argument("-r", "--reasoning_effort", choices=EFFORTS, default="low", help="where there is such")
     flags.add_argument("--temperature", type=float, default=1.0, help="0 is greedy")
@@ -62,9 +60,6 @@ def _flags() -> Parser:
     )  # fmt: skip
     flags.add_argument("--concurrency", type=positive_int, default=4, help="cases at once")
     flags.add_argument("--seed", type=int, default=0, help="of the votes")
-    flags.add_argument("--rpm", type=positive_int, help="requests per minute, for --engine litellm")
-    flags.add_argument("--tpm", type=positive_int, help="tokens per minute, for --engine litellm")
-    flags.add_argument("--timeout_s", type=float, help="seconds for a request")
     key_flags(flags)
     return flags
 
@@ -73,7 +68,7 @@ async def _main(args: Any, settings: JudgeSettings) -> int:
     engine = connect(args.engine, args.model_name, args.base_url, **engine_options(args))
     try:
         await check(engine)
-        with progress_shown() as progress:
+        with make_progress() as progress:
             if args.calibrate:
                 found = await calibrate(engine, settings, concurrency=args.concurrency, progress=progress)
             else:

@@ -22,8 +22,8 @@ from cobalt.files import atomic_write
 from cobalt.flags import parser
 from cobalt.inputs import open_input
 from cobalt.records import Row, TestCases, require, row_id
-from cobalt.rollouts.judging import tests_of
 from cobalt.rollouts.source import Source, refuse_overwriting
+from cobalt.rollouts.verdicts import tests_of
 from cobalt.stats import Interval, clustered_mean
 from cobalt.store import read_manifest, write_jsonl, write_manifest
 

@@ -22,10 +22,6 @@ COMMANDS = {
     "compare": ("cobalt.commands.compare", "paired differences of evaluated runs, with intervals and tests"),
     "report": ("cobalt.commands.report", "one static folder with charts, tables and every trajectory"),
     "picture": ("cobalt.report.picture", "the result of a finished run as one picture"),
-    "bench inference": (
-        "cobalt.commands.bench_inference",
-        "trajectories per hour, and the published loop",
-    ),
     "bench data": ("cobalt.commands.bench_data", "the data doors: processes, memory, reference programs"),
     "bench analysis": (
         "cobalt.commands.bench_analysis",

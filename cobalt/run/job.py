@@ -172,13 +172,12 @@ class Job:
 
             logging.disable_progress_bar()
             return connect(name, str(model), max_context=given.max_context, threads=execution.threads)
-        more: dict[str, Any] = {"concurrency": execution.concurrency}
         if reference and (given.base_url or name == "litellm"):
             served = given.served_name or (None if name == "vllm" else str(given.path))
-            return connect(name, served, given.base_url, **more)
+            return connect(name, served, given.base_url)
         # A server's processes may work in other folders than this one.
         folder = str(model.resolve()) if isinstance(model, Path) else model
-        return connect("vllm", None, self._served(folder), **more)
+        return connect("vllm", None, self._served(folder))
 
     def _served(self, model: str) -> str:
         """The address of a server for a model; one that is at work for another model is ended first."""

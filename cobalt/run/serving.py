@@ -11,13 +11,10 @@ import time
 import urllib.request
 from pathlib import Path
 
-from cobalt.engines.vllm_client import APPLICATION, ROUTE
 from cobalt.errors import InfraError
-from cobalt.files import atomic_write
 from cobalt.run.guard import GRACE_S
 from cobalt.run.sections import Serving
 from cobalt.run.view import View
-from cobalt.slow_start import allow_slow_start
 
 _TAIL_LINES = 20
 
@@ -25,7 +22,7 @@ _TAIL_LINES = 20
 class Server:
     """One model behind an OpenAI-compatible API on this machine.
 
-    `model`: a folder or hub name. `folder` gets the application's configuration and the log. `url` starts it
+    `model`: a folder or hub name. `folder` gets the log. `url` starts it
     and waits until it answers; `close` ends it, with all that it started, and nothing else.
     """
 
@@ -49,9 +46,7 @@ class Server:
     def _start(self) -> str:
         port = _free_port()
         command = self._command(port)
-        base = f"http://127.0.0.1:{port}"
-        url = base if self.settings.command else base + ROUTE
-        allow_slow_start()
+        url = f"http://127.0.0.1:{port}"
         self.folder.mkdir(parents=True, exist_ok=True)
         with self.log.open("ab") as log:
             self._guard = subprocess.Popen(
@@ -81,27 +76,22 @@ class Server:
             guard.wait()
 
     def _command(self, port: int) -> list[str]:
+        """The user's command, or `vllm serve` with the model's own sampling defaults left out."""
         given = self.settings
+        filled = {
+            "model": self.model, "port": port, "replicas": given.replicas,
+            "tensor_parallel": given.tensor_parallel, "max_context": self.max_context,
+        }  # fmt: skip
         if given.command is not None:
-            filled = {
-                "model": self.model, "port": port, "replicas": given.replicas,
-                "tensor_parallel": given.tensor_parallel, "max_context": self.max_context,
-            }  # fmt: skip
             return [word.format(**filled) for word in given.command]
-        arguments = {
-            "model": self.model, "replicas": given.replicas, "tensor_parallel_size": given.tensor_parallel,
-            "max_model_len": self.max_context, "enforce_eager": given.eager,
-            "gpu_memory_utilization": given.gpu_memory,
+        options = {
+            "--host": "127.0.0.1", "--port": port, "--data-parallel-size": given.replicas,
+            "--tensor-parallel-size": given.tensor_parallel, "--max-model-len": self.max_context,
+            "--gpu-memory-utilization": given.gpu_memory, "--generation-config": "vllm",
         }  # fmt: skip
-        application = {
-            "name": APPLICATION, "route_prefix": ROUTE, "import_path": "cobalt.engines.server:app",
-            "args": arguments,
-        }  # fmt: skip
-        config = {"http_options": {"host": "127.0.0.1", "port": port}, "applications": [application]}
-        path = self.folder / "serve.yaml"
-        atomic_write(path, json.dumps(config, indent=1) + "\n")
-        serve = Path(sys.executable).with_name("serve")
-        return [str(serve), "run", "--address", "local", str(path.resolve())]
+        vllm = str(Path(sys.executable).with_name("vllm"))
+        words = [vllm, "serve", self.model, *(str(word) for pair in options.items() for word in pair)]
+        return [*words, "--enforce-eager"] if given.eager else words
 
     def _wait(self, url: str) -> None:
         """Ask for the list of models until it comes."""

@@ -28,19 +28,19 @@ MAY_IMPORT = {
         "cobalt.commands.bench_ways",
         "cobalt.evaluator.client",
         "cobalt.cluster",
-        "cobalt.engines.server",
+        "cobalt.engines.vllm_server",
         "cobalt.training",
     ),
-    "vllm": ("cobalt.engines.server", "cobalt.training.cpu.vllm_worker", "cobalt.training.private"),
+    "vllm": ("cobalt.engines.vllm_server", "cobalt.training.cpu.vllm_worker", "cobalt.training.private"),
     "verl": ("cobalt.training", "cobalt.commands.bench_ways"),
 }
 
 # Importing these may load torch or ray: they exist to use them.
 HEAVY = (
     "cobalt.engines.sampler",
-    "cobalt.engines.prefix",
-    "cobalt.engines.local",
-    "cobalt.engines.server",
+    "cobalt.engines.prefix_cache",
+    "cobalt.engines.transformers_engine",
+    "cobalt.engines.vllm_server",
     "cobalt.evaluator.service",
     "cobalt.evaluator.metrics",
 )
@@ -116,7 +116,7 @@ def test_imports_keep_the_order(name):
         ("cobalt.tasks.tiny", "from ..contexts.slice import f", "cobalt.contexts, which comes after"),
         ("cobalt.tasks", "import ray", "only cobalt.evaluator.service"),
         ("cobalt.trainings", "import verl.trainer", "only cobalt.training, cobalt.commands.bench_ways may"),
-        ("cobalt.training.launch", "import vllm", "only cobalt.engines.server, cobalt.training.cpu"),
+        ("cobalt.training.launch", "import vllm", "only cobalt.engines.vllm_server, cobalt.training.cpu"),
         ("cobalt.run.main", "import cobalt.misc", "no place in the order"),
         ("cobalt.training.launch", "import ray, verl\nfrom cobalt import store\nfrom . import cpu", None),
         ("cobalt.tasks.tiny", "from cobalt.evaluator.base import E\nfrom .base import x", None),

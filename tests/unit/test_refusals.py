@@ -16,7 +16,7 @@ from cobalt.errors import InfraError, InputError
 from cobalt.inputs import open_input
 from cobalt.records import TestCases
 from cobalt.rollouts.feedback import OtherTaskFeedback, Place
-from cobalt.rollouts.judging import verdict
+from cobalt.rollouts.verdicts import verdict
 from cobalt.tasks.livecodebench import LcbSettings, func_name
 from cobalt.tasks.taco_files import TacoSettings
 from cobalt.training.asked import composed

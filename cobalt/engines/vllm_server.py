@@ -2,15 +2,14 @@
 
     serve run vllm_engine_actor:app --name vllm_actor --route-prefix /vllm_actor model=FOLDER replicas=2
 
-A thin deployment over vLLM's own engine, not `ray.serve.llm`: each release of that wants one version of vLLM,
-and the one that fits this Ray is not the one that verl trains with, so serving and training would need two
-environments. `--engine openai --base_url` reaches a `ray.serve.llm` application, as it does a `vllm serve`.
+It answers calls through its handle, as the published application does; for HTTP there is `vllm serve`. A thin
+deployment over vLLM's own engine, not `ray.serve.llm`: the vLLM that fits this Ray there is not the one that
+verl trains with, so serving and training would need two environments.
 """
 
 import asyncio
 import importlib.util
 import itertools
-import time
 import uuid
 from pathlib import Path
 from typing import Any
@@ -19,13 +18,10 @@ from pydantic import BaseModel, ConfigDict, Field
 from ray import serve
 from ray.serve import Application
 from ray.serve.config import RequestRouterConfig
-from starlette.requests import Request
-from starlette.responses import JSONResponse, Response
 
 from cobalt.cluster import amounts
-from cobalt.engines.base import CONTEXT_OVERFLOW, STOP
-from cobalt.engines.seeds import derive
-from cobalt.engines.vllm_client import DEPLOYMENT
+from cobalt.engines.base import CONTEXT_OVERFLOW, STOP, without_surrogates
+from cobalt.engines.vllm_engine import DEPLOYMENT
 from cobalt.errors import InputError
 from cobalt.slow_start import allow_slow_start
 
@@ -102,8 +98,6 @@ class VllmEngineActor:
         conversation that does not fit), `prompt_tokens`, `completion_tokens`, `token_ids` and, if asked for,
         `logprobs`.
         """
-        if isinstance(messages, Request):
-            return await self._http(messages)
         conversations = messages if is_batch else [messages]
         prompts = await asyncio.gather(*(asyncio.to_thread(self._encode, each) for each in conversations))
         rows = [prompt for prompt in prompts for _ in range(1 if is_batch else n)]
@@ -137,7 +131,7 @@ class VllmEngineActor:
     def _encode(self, messages: list[dict[str, str]]) -> list[int]:
         """Token ids in the chat template; no special token is added to those that the template writes."""
         text = self._tokenizer.apply_chat_template(messages, add_generation_prompt=True, tokenize=False)
-        text = text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+        text = without_surrogates(text)
         ids = self._tokenizer(text, add_special_tokens=self._settings.double_bos)["input_ids"]
         return [int(each) for each in ids]
 
@@ -149,103 +143,35 @@ class VllmEngineActor:
         from vllm.sampling_params import RequestOutputKind
 
         room = self._max_len - len(prompt)
+        made = {"text": "", "finish_reason": CONTEXT_OVERFLOW, "prompt_tokens": len(prompt),
+                "completion_tokens": 0, "token_ids": [], "logprobs": None}  # fmt: skip
         if room < 1:
-            return {
-                "text": "", "finish_reason": CONTEXT_OVERFLOW, "prompt_tokens": len(prompt),
-                "completion_tokens": 0, "token_ids": [], "logprobs": None,
-            }  # fmt: skip
+            return made
         params = SamplingParams(
             temperature=sampling["temperature"], top_p=sampling["top_p"], stop=sampling["stop"],
             max_tokens=min(max_tokens, room), seed=seed, logprobs=0 if sampling["logprobs"] else None,
             output_kind=RequestOutputKind.FINAL_ONLY,
         )  # fmt: skip
+        tokens = TokensPrompt(prompt_token_ids=prompt)
         self._in_flight += 1
         try:
-            final = None
-            tokens = TokensPrompt(prompt_token_ids=prompt)
-            async for output in self._engine.generate(tokens, params, f"{self._run}-{next(self._ids)}"):
-                final = output
+            outputs = self._engine.generate(tokens, params, f"{self._run}-{next(self._ids)}")
+            (out,) = [output.outputs[0] async for output in outputs]
         finally:
             self._in_flight -= 1
-        if final is None:
-            raise RuntimeError("the engine ended without an output")
-        out = final.outputs[0]
         ids = [int(each) for each in out.token_ids]
-        chances = None
         if out.logprobs:
-            chances = [float(each[token].logprob) for each, token in zip(out.logprobs, ids, strict=True)]
-        return {
-            "text": out.text, "finish_reason": out.finish_reason or STOP, "prompt_tokens": len(prompt),
-            "completion_tokens": len(ids), "token_ids": ids, "logprobs": chances,
+            made["logprobs"] = [
+                float(each[token].logprob) for each, token in zip(out.logprobs, ids, strict=True)
+            ]
+        reason = out.finish_reason or STOP
+        return made | {
+            "text": out.text, "finish_reason": reason, "completion_tokens": len(ids), "token_ids": ids,
         }  # fmt: skip
-
-    async def _http(self, request: Request) -> Response:
-        path = request.url.path.removeprefix(request.scope.get("root_path", "")).rstrip("/")
-        if request.method == "GET" and path.endswith("/v1/models"):
-            card = {"id": self._name, "object": "model", "max_model_len": self._max_len}
-            return JSONResponse({"object": "list", "data": [card]})
-        if request.method == "GET":
-            return JSONResponse(await self.describe())
-        try:
-            body = await request.json()
-            if not isinstance(body, dict):
-                raise ValueError("expected an object")
-            if path.endswith("/v1/chat/completions"):
-                return await self._chat(body)
-            return JSONResponse(await self(**body))
-        except (ValueError, TypeError, KeyError) as error:
-            return _refusal(422, f"{type(error).__name__}: {error}")
-
-    async def _chat(self, body: dict[str, Any]) -> Response:
-        """The OpenAI-compatible chat completion, without streaming."""
-        if body.get("stream"):
-            return _refusal(400, "streaming is not supported")
-        if body.get("model") not in (None, "", self._name, self._settings.model):
-            return _refusal(404, f"model {body['model']!r} is not served, {self._name!r} is")
-        n, seed, stop = int(body.get("n") or 1), body.get("seed"), body.get("stop") or []
-        answer = await self(
-            body["messages"], float(body.get("temperature", 1.0)), float(body.get("top_p", 1.0)),
-            int(body.get("max_completion_tokens") or body.get("max_tokens") or self._max_len), n,
-            seeds=[None if seed is None else derive(int(seed), j) if j else int(seed) for j in range(n)],
-            stop=[stop] if isinstance(stop, str) else stop, logprobs=bool(body.get("logprobs")), details=True,
-        )  # fmt: skip
-        made = answer["details"]
-        if made[0]["finish_reason"] == CONTEXT_OVERFLOW:
-            size = made[0]["prompt_tokens"]
-            return _refusal(
-                400,
-                f"This model's maximum context length is {self._max_len} tokens, but the conversation has "
-                f"{size} input tokens",
-                "context_length_exceeded",
-            )
-        prompt, completion = made[0]["prompt_tokens"], sum(each["completion_tokens"] for each in made)
-        usage = {
-            "prompt_tokens": prompt, "completion_tokens": completion, "total_tokens": prompt + completion,
-        }  # fmt: skip
-        return JSONResponse({
-            "id": f"chatcmpl-{uuid.uuid4().hex}", "object": "chat.completion", "created": int(time.time()),
-            "model": self._name, "usage": usage,
-            "choices": [_choice(index, each) for index, each in enumerate(made)],
-        })  # fmt: skip
 
     def __del__(self) -> None:
         if hasattr(self, "_engine"):
             self._engine.shutdown()
-
-
-def _choice(index: int, made: dict[str, Any]) -> dict[str, Any]:
-    choice: dict[str, Any] = {
-        "index": index, "message": {"role": "assistant", "content": made["text"]},
-        "finish_reason": made["finish_reason"], "token_ids": made["token_ids"], "logprobs": None,
-    }  # fmt: skip
-    if made["logprobs"] is not None:
-        pairs = zip(made["token_ids"], made["logprobs"], strict=True)
-        choice["logprobs"] = {"content": [{"token": f"token_id:{i}", "logprob": value} for i, value in pairs]}
-    return choice
-
-
-def _refusal(status: int, message: str, code: str | None = None) -> Response:
-    return JSONResponse({"error": {"message": message, "code": code}}, status)
 
 
 def app(args: Settings) -> Application:
@@ -255,37 +181,30 @@ def app(args: Settings) -> Application:
             "vllm is not installed here: pip install -r requirements-gpu.txt in its own environment"
         )
     allow_slow_start()  # `serve run` builds the application, then starts Ray
+    given = args.model_dump()
     if Path(args.model).is_dir():
-        args = args.model_copy(
-            update={
-                "model": str(Path(args.model).resolve()),
-                "served_model_name": args.served_model_name or args.model,
-            }
-        )
+        given["served_model_name"] = args.served_model_name or args.model
+        given["model"] = str(Path(args.model).resolve())
     gpus = 0 if args.device == "cpu" else _gpus()
-    tensor_parallel = args.tensor_parallel_size or (2 if gpus >= 4 else 1)
-    replicas = args.replicas or max(1, gpus // tensor_parallel)
-    args = args.model_copy(update={"tensor_parallel_size": tensor_parallel, "replicas": replicas})
+    given["tensor_parallel_size"] = args.tensor_parallel_size or (2 if gpus >= 4 else 1)
+    replicas = args.replicas or max(1, gpus // given["tensor_parallel_size"])
     options: dict[str, Any] = {"num_cpus": 1}
     if args.device == "gpu" or (args.device == "auto" and gpus):
-        options["num_gpus"] = args.tensor_parallel_size
+        options["num_gpus"] = given["tensor_parallel_size"]
     affinity: dict[str, Any] = {}
-    if args.replicas > 1 and importlib.util.find_spec("mmh3") is not None:
+    if replicas > 1 and importlib.util.find_spec("mmh3") is not None:
         # Requests of one trajectory go where its prefix is cached.
         affinity["request_router_config"] = RequestRouterConfig(request_router_class=_AFFINITY)
     deployment = serve.deployment(
-        VllmEngineActor, name=DEPLOYMENT, num_replicas=args.replicas, ray_actor_options=options,
+        VllmEngineActor, name=DEPLOYMENT, num_replicas=replicas, ray_actor_options=options,
         max_ongoing_requests=args.max_ongoing_requests, max_queued_requests=args.max_queued_requests,
         health_check_timeout_s=60, graceful_shutdown_timeout_s=args.drain_s, **affinity,
     )  # fmt: skip
-    return deployment.bind(args.model_dump())
+    return deployment.bind(given | {"replicas": replicas})
 
 
 def _gpus() -> int:
     """GPUs of the cluster, or of this machine where `serve run` has yet to begin one."""
-    found = int(sum(amounts("GPU")))
-    if found:
-        return found
     import torch
 
-    return torch.cuda.device_count()
+    return int(sum(amounts("GPU"))) or torch.cuda.device_count()

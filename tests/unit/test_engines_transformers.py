@@ -10,7 +10,7 @@ from transformers import PreTrainedTokenizerFast, Qwen3Config, Qwen3ForCausalLM
 
 from cobalt.engines import connect
 from cobalt.engines.base import Sampling
-from cobalt.engines.local import TransformersEngine, fingerprint
+from cobalt.engines.transformers_engine import TransformersEngine, fingerprint
 from cobalt.errors import InfraError, InputError
 
 TEMPLATE = (
@@ -54,7 +54,7 @@ def folder(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def engine(folder):
-    engine = connect("transformers", str(folder), window_s=0.05)
+    engine = connect("transformers", str(folder))
     yield engine
     asyncio.run(engine.aclose())
 
@@ -81,14 +81,12 @@ async def test_concurrent_requests_share_batches_and_change_nothing(engine):
     texts = ["a", "longer text", "b" * 40, "", "z"]
     settings = [Sampling(1.0, 1.0, 12, n, seed) for n in (1, 3) for seed in (7, 8)]
     alone = [await engine.chat(say(t), s) for t in texts for s in settings]
-    before = engine.counters["batches"]
+    before = engine.batches
     together = await asyncio.gather(*(engine.chat(say(t), s) for t in texts for s in settings))
     assert [[c.token_ids for c in answer] for answer in together] == [
         [c.token_ids for c in answer] for answer in alone
     ]
-    assert (
-        engine.counters["batches"] - before <= 4
-    )  # two groups (n = 1 and 3), perhaps cut once by the window
+    assert engine.batches - before <= 4  # two groups (n = 1 and 3), perhaps cut once by the window
     assert together[0][0].token_ids != together[1][0].token_ids  # another seed, another sample
     one, three = alone[0], alone[2]
     assert one[0].token_ids == three[0].token_ids  # the first completion does not depend on n
