@@ -23,10 +23,10 @@ def connect(name: str, model_name: str | None, base_url: str | None = None, **kw
     """Open the engine `name` (one of ENGINES) for `model_name`; nothing is sampled.
 
     `vllm`: the Serve application in a reachable Ray cluster, or a vLLM server at `base_url`; the model may be
-    left out where only one is served. `openai`: `base_url` up to and including `/v1`. `litellm`: a
-    provider's model. `transformers`: `model_name` is a folder in Hugging Face format (or a name in the local cache).
-    `FILE.py:NAME` or `MODULE:NAME` is called with `model_name` and `base_url` and returns an engine. `kw` goes
-    to our engines' classes. Raises InputError for an unknown or missing engine, model or address.
+    left out where only one is served. `openai`: `base_url` up to and including `/v1`. `litellm`: a provider's
+    model. `transformers`: `model_name` is a folder in Hugging Face format (or a name in the local cache).
+    `FILE.py:NAME` or `MODULE:NAME` is called with `model_name` and `base_url` and returns an engine. `kw`
+    goes to our engines' classes. Raises InputError for an unknown or missing engine, model or address.
     """
     if all(name.partition(":")):
         return _own(name, model_name, base_url)

@@ -19,10 +19,10 @@ Rows = str | os.PathLike[str] | Sequence[Row]
 class Source:
     """Rows of a file, folder or data set (read on every pass, never held) or of a list; the first `limit`.
 
-    `check(row, where)` is called for every row when the source is opened. `ids` are in order, as are `sizes`,
-    what `size` says of each row; `sha256` is of the file or of the rows' JSON text. `path` is None unless
-    they come from one file. Raises InputError, with file:line, for a file that cannot be read, a broken line, no
-    row at all, an id that is missing or occurs twice (1 and "1" are two), or by `check`.
+    `check(row, where)` is called for every row when the source is opened. `ids` are in order, as are
+    `sizes`, what `size` says of each row; `sha256` is of the file or of the rows' JSON text. `path` is None
+    unless they come from one file. Raises InputError, with file:line, for a file that cannot be read, a
+    broken line, no row at all, an id that is missing or occurs twice (1 and "1" are two), or by `check`.
     """
 
     def __init__(

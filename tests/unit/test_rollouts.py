@@ -379,12 +379,12 @@ async def test_bad_rows_are_refused_before_anything_is_written(tmp_path, row, se
     assert not engine.requests and [p.name for p in tmp_path.iterdir()] == ["in.jsonl"]
 
 
-@pytest.mark.parametrize(
-    "keys, says", [((0, 0), "used before"), ((0, "0"), "a number here and a string there")]
-)
-async def test_ids_must_be_unique(tmp_path, keys, says):
-    with pytest.raises(InputError, match=says):
-        await run(tmp_path, [task(key) for key in keys], TWO_TURNS)
+async def test_ids_must_be_unique_and_a_number_is_not_its_text(tmp_path):
+    with pytest.raises(InputError, match="row 2: id 0 was used before, in row 1"):
+        await run(tmp_path, [task(0), task(0)], TWO_TURNS)
+    _, made = await run(tmp_path, [task(0), task("0")], TWO_TURNS)
+    assert [row["id"] for row in made] == [0, "0"]
+    assert made[0]["conversations"] != made[1]["conversations"]
 
 
 async def test_paths_that_cannot_be_used(tmp_path):

@@ -14,7 +14,7 @@ from cobalt.evaluator.kills import MemoryKills, counters
 from cobalt.evaluator.rule import PUBLISHED, Rule
 from cobalt.evaluator.suite import judge_suite
 from cobalt.records import TestCases
-from cobalt.rollouts import judging as rollouts
+from cobalt.rollouts import verdicts as rollouts
 from cobalt.sandbox.policy import Limits
 from cobalt.sandbox.worker import RunFacts, WorkerLost
 from cobalt.training import scoring as training
