@@ -12,6 +12,7 @@ import subprocess
 import sys
 import tempfile
 import time
+import urllib.request
 from pathlib import Path
 
 import pytest
@@ -90,12 +91,20 @@ def served(model):
               "--max-model-len", MAX_LEN, "--dtype", "float32", "--generation-config", "vllm")  # fmt: skip
         wait(lambda: listens(port))
         start("serve", "run", config, RAY_ADDRESS=address)
-        wait(lambda: "deployed app 'vllm_actor' successfully" in (Path(folder) / "log").read_text().lower())
+        wait(lambda: routed(serve_port))
         yield f"http://127.0.0.1:{port}", address
     finally:
         end(started)
         log.close()
         shutil.rmtree(folder, ignore_errors=True)
+
+
+def routed(port):
+    try:
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}/-/routes", timeout=10) as response:
+            return "vllm_actor" in response.read().decode()
+    except OSError:
+        return False
 
 
 def listens(port):
