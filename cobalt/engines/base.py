@@ -20,11 +20,10 @@ class Sampling:
 
     ``temperature`` >= 0 (0 is greedy), ``top_p`` in (0, 1], ``max_tokens`` >= 1 new tokens, ``n`` >= 1
     completions of the same conversation, ``seed`` of the request (None: the engine draws one; completion j
-    of a seeded request does not depend on ``n``), ``stop`` strings that end a completion. ``index``: number
-    of the first completion; one with ``index`` j is completion j of the request that has them all.
-    ``session``: requests of one trajectory name the same, so that a service can send them where their
-    prefix is cached. ``logprobs`` asks for token ids and log-probabilities where they are not free.
-    ``reasoning_effort`` is for services that know it.
+    of a seeded request does not depend on ``n``). ``index``: number of the first completion; one with
+    ``index`` j is completion j of the request that has them all. ``session``: requests of one trajectory
+    name the same, so that a service can send them where their prefix is cached. ``reasoning_effort`` is for
+    services that know it.
     """
 
     temperature: float = 0.6
@@ -32,10 +31,8 @@ class Sampling:
     max_tokens: int = 8192
     n: int = 1
     seed: int | None = None
-    stop: tuple[str, ...] = ()
     index: int = 0
     session: str | None = None
-    logprobs: bool = False
     reasoning_effort: str | None = None
 
     def __post_init__(self) -> None:
@@ -60,19 +57,16 @@ class Sampling:
 class Completion:
     """One completion.
 
-    ``finish_reason`` is ``stop`` (end token or stop string), ``length`` (``max_tokens`` or the context's end
-    reached), ``context_overflow`` (the conversation itself does not fit, ``text`` is empty), or what the
-    service says; ``content_filter`` is a refusal.
-    ``token_ids`` and ``logprobs`` (natural logarithms, one per token) are None where an engine has none, as
-    are ``reasoning_tokens`` (part of ``completion_tokens``) and ``cost`` in US dollars.
+    ``finish_reason`` is ``stop``, ``length`` (``max_tokens`` or the context's end reached),
+    ``context_overflow`` (the conversation itself does not fit, ``text`` is empty), or what the service says;
+    ``content_filter`` is a refusal. ``reasoning_tokens`` (part of ``completion_tokens``) and ``cost`` (US
+    dollars) are None where an engine does not tell.
     """
 
     text: str
     finish_reason: str
     prompt_tokens: int
     completion_tokens: int
-    token_ids: list[int] | None = None
-    logprobs: list[float] | None = None
     reasoning_tokens: int | None = None
     cost: float | None = None
 

@@ -107,8 +107,6 @@ class OpenAIEngine:
         """Ask with `max_tokens`; if that is too much behind this prompt, for what room there is."""
         optional = {
             "seed": sampling.seed_of(sample),
-            "stop": list(sampling.stop) or None,
-            "logprobs": sampling.logprobs or None,
             "reasoning_effort": sampling.reasoning_effort,
         }
         request = {
@@ -172,15 +170,13 @@ async def _read(response: httpx.Response) -> None:
 def completion(answer: Any) -> Completion:
     """The first choice of an answer. An answer without one is a fault; one without content is data."""
     choice, usage = answer["choices"][0], answer.get("usage") or {}
-    message, logprobs = choice["message"], (choice.get("logprobs") or {}).get("content")
+    message, details = choice["message"], usage.get("completion_tokens_details") or {}
     return Completion(
         str(message.get("content") or message.get("refusal") or ""),
         str(choice.get("finish_reason") or STOP),
         int(usage.get("prompt_tokens") or 0),
         int(usage.get("completion_tokens") or 0),
-        choice.get("token_ids"),
-        [float(each["logprob"]) for each in logprobs] if logprobs else None,
-        (usage.get("completion_tokens_details") or {}).get("reasoning_tokens"),
+        details.get("reasoning_tokens"),
     )
 
 

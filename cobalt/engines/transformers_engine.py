@@ -18,7 +18,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from cobalt.engines.base import STOP, Completion, Sampling, without_surrogates
+from cobalt.engines.base import Completion, Sampling, without_surrogates
 from cobalt.errors import InfraError, InputError
 from cobalt.records import Message
 
@@ -145,7 +145,10 @@ class TransformersEngine:
         def finished(place: int, row: SampledRow) -> None:
             index, sample = divmod(place, sampling.n)
             request = batch[index]
-            request.made[sample] = self._completion(len(prompts[index]), row, request.sampling.stop)
+            text = self.tokenizer.decode(row.token_ids, skip_special_tokens=True)
+            request.made[sample] = Completion(
+                text, row.finish_reason, len(prompts[index]), len(row.token_ids)
+            )
             if len(request.made) == sampling.n:
                 request.future.set_result([request.made[j] for j in range(sampling.n)])
 
@@ -164,18 +167,6 @@ class TransformersEngine:
         clean = [without_surrogates(text) for text in texts]
         ids: list[list[int]] = self.tokenizer(clean, add_special_tokens=False)["input_ids"]
         return ids
-
-    def _completion(self, prompt_tokens: int, row: SampledRow, stop: tuple[str, ...]) -> Completion:
-        ids, size, reason = row.token_ids, len(row.token_ids), row.finish_reason
-        text = self._text(ids)
-        found = [text.find(mark) for mark in stop if mark in text]
-        if found:
-            text, reason = text[: min(found)], STOP
-            size = next(k for k in range(len(ids) + 1) if len(self._text(ids[:k])) >= len(text))
-        return Completion(text, reason, prompt_tokens, size, ids[:size], row.logprobs[:size])
-
-    def _text(self, ids: list[int]) -> str:
-        return str(self.tokenizer.decode(ids, skip_special_tokens=True))
 
 
 def fingerprint(folder: Path) -> str | None:

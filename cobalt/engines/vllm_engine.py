@@ -127,7 +127,7 @@ class ServeEngine:
         handle = self._handle
         if self.facts is not None:
             seeds = [sampling.seed_of(sample) for sample in range(sampling.n)]
-            request |= {"seeds": seeds, "stop": list(sampling.stop), "details": True}
+            request |= {"seeds": seeds, "details": True}
             handle = handle.options(session_id=sampling.session) if sampling.session else handle
         async with asyncio.timeout(self._timeout_s):
             return await handle.remote(messages, **request)
@@ -140,7 +140,7 @@ def _completions(answer: Any, n: int) -> list[Completion]:
     return [
         Completion(
             text or "", each.get("finish_reason") or STOP, each.get("prompt_tokens", 0),
-            each.get("completion_tokens", 0), each.get("token_ids"), each.get("logprobs"),
+            each.get("completion_tokens", 0),
         )
         for text, each in zip(texts, answer.get("details") or [{}] * n, strict=True)
     ]  # fmt: skip

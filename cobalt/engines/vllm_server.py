@@ -76,7 +76,6 @@ class VllmEngineActor:
             raise InputError(f"model={given.model}: the tokenizer has no chat template")
         self._max_len = int(self._engine.model_config.max_model_len)
         self._run, self._ids = uuid.uuid4().hex, itertools.count()
-        self._in_flight = 0
 
     async def __call__(
         self,
@@ -87,16 +86,13 @@ class VllmEngineActor:
         n: int = 16,
         is_batch: bool = False,
         seeds: list[int | None] | None = None,
-        stop: list[str] | None = None,
-        logprobs: bool = False,
         details: bool = False,
     ) -> Any:
         """The published call: `{prompts, responses}`, n texts of one conversation, or with `is_batch` one
         text for each of a list of conversations.
 
         `seeds` are one per response. `details` adds, per response, `finish_reason` (`context_overflow` for a
-        conversation that does not fit), `prompt_tokens`, `completion_tokens`, `token_ids` and, if asked for,
-        `logprobs`.
+        conversation that does not fit), `prompt_tokens` and `completion_tokens`.
         """
         conversations = messages if is_batch else [messages]
         prompts = await asyncio.gather(*(asyncio.to_thread(self._encode, each) for each in conversations))
@@ -104,7 +100,7 @@ class VllmEngineActor:
         chosen = seeds or [None] * len(rows)
         if len(chosen) != len(rows):
             raise ValueError(f"{len(chosen)} seeds for {len(rows)} responses")
-        sampling = {"temperature": temperature, "top_p": top_p, "stop": stop or [], "logprobs": logprobs}
+        sampling = {"temperature": temperature, "top_p": top_p}
         made = await asyncio.gather(
             *(
                 self._sample(prompt, max_new_tokens, seed, sampling)
@@ -113,16 +109,13 @@ class VllmEngineActor:
         )
         answer: dict[str, Any] = {
             "prompts": [self._tokenizer.decode(prompt) for prompt in prompts],
-            "responses": [each["text"] for each in made],
+            "responses": [each.pop("text") for each in made],
         }
         return answer | ({"details": made} if details else {})
 
     async def describe(self) -> dict[str, Any]:
-        """What the replica serves and does."""
-        return {
-            "model": self._name, "model_path": self._settings.model, "max_model_len": self._max_len,
-            "in_flight": self._in_flight, "status": "ok",
-        }  # fmt: skip
+        """What the replica serves."""
+        return {"model": self._name, "model_path": self._settings.model, "max_model_len": self._max_len}
 
     async def check_health(self) -> None:
         """Called by Serve, while requests run, too."""
@@ -136,37 +129,24 @@ class VllmEngineActor:
         return [int(each) for each in ids]
 
     async def _sample(
-        self, prompt: list[int], max_tokens: int, seed: int | None, sampling: dict[str, Any]
+        self, prompt: list[int], max_tokens: int, seed: int | None, sampling: dict[str, float]
     ) -> dict[str, Any]:
         from vllm import SamplingParams
         from vllm.inputs import TokensPrompt
         from vllm.sampling_params import RequestOutputKind
 
-        room = self._max_len - len(prompt)
-        made = {"text": "", "finish_reason": CONTEXT_OVERFLOW, "prompt_tokens": len(prompt),
-                "completion_tokens": 0, "token_ids": [], "logprobs": None}  # fmt: skip
-        if room < 1:
-            return made
-        params = SamplingParams(
-            temperature=sampling["temperature"], top_p=sampling["top_p"], stop=sampling["stop"],
-            max_tokens=min(max_tokens, room), seed=seed, logprobs=0 if sampling["logprobs"] else None,
-            output_kind=RequestOutputKind.FINAL_ONLY,
-        )  # fmt: skip
-        tokens = TokensPrompt(prompt_token_ids=prompt)
-        self._in_flight += 1
-        try:
-            outputs = self._engine.generate(tokens, params, f"{self._run}-{next(self._ids)}")
-            (out,) = [output.outputs[0] async for output in outputs]
-        finally:
-            self._in_flight -= 1
-        ids = [int(each) for each in out.token_ids]
-        if out.logprobs:
-            made["logprobs"] = [
-                float(each[token].logprob) for each, token in zip(out.logprobs, ids, strict=True)
-            ]
-        reason = out.finish_reason or STOP
-        return made | {
-            "text": out.text, "finish_reason": reason, "completion_tokens": len(ids), "token_ids": ids,
+        room, text, reason, size = self._max_len - len(prompt), "", CONTEXT_OVERFLOW, 0
+        if room > 0:
+            params = SamplingParams(
+                **sampling, max_tokens=min(max_tokens, room), seed=seed,
+                output_kind=RequestOutputKind.FINAL_ONLY,
+            )  # fmt: skip
+            name = f"{self._run}-{next(self._ids)}"
+            outputs = self._engine.generate(TokensPrompt(prompt_token_ids=prompt), params, name)
+            (made,) = [output.outputs[0] async for output in outputs]
+            text, reason, size = made.text, made.finish_reason or STOP, len(made.token_ids)
+        return {
+            "text": text, "finish_reason": reason, "prompt_tokens": len(prompt), "completion_tokens": size,
         }  # fmt: skip
 
     def __del__(self) -> None:
