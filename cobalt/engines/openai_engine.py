@@ -61,15 +61,10 @@ class OpenAIEngine:
         http = openai.DefaultAsyncHttpxClient(
             limits=_NO_LIMIT, timeout=timeout, event_hooks={"response": [_read]}
         )
-
         # Local services ask for no key; the client insists on one, and on being told not to send it.
         self._headers: dict[str, str | openai.Omit] = {} if key else {"Authorization": openai.Omit()}
         self._client = openai.AsyncOpenAI(
-            api_key=key or "none",
-            base_url=self.base_url,
-            max_retries=retries,
-            timeout=timeout,
-            http_client=http,
+            api_key=key or "none", base_url=base_url, max_retries=retries, timeout=timeout, http_client=http
         )
 
     async def chat(self, messages: list[Message], sampling: Sampling) -> list[Completion]:
@@ -105,10 +100,7 @@ class OpenAIEngine:
 
     async def _one(self, messages: list[Message], sampling: Sampling, sample: int) -> Completion:
         """Ask with `max_tokens`; if that is too much behind this prompt, for what room there is."""
-        optional = {
-            "seed": sampling.seed_of(sample),
-            "reasoning_effort": sampling.reasoning_effort,
-        }
+        optional = {"seed": sampling.seed_of(sample), "reasoning_effort": sampling.reasoning_effort}
         request = {
             "model": self.model_name,
             "messages": [{**each, "content": without_surrogates(each["content"])} for each in messages],
@@ -142,8 +134,9 @@ class OpenAIEngine:
     def _meaning(self, error: openai.APIError) -> CobaltError:
         """What a failure says to the user; no keys."""
         status, detail = getattr(error, "status_code", None), _said(error)
-        for secret in filter(None, self._secrets):
-            detail = detail.replace(secret, "(key)")  # services like to quote the key they refuse
+        for secret in filter(None, self._secrets):  # services like to quote the key they refuse
+            detail = detail.replace(secret, "(key)")
+        detail = detail[:500]
         if status in (401, 403):
             state = "the key in" if any(self._secrets) else "no key is set in"
             return InputError(
@@ -181,7 +174,7 @@ def completion(answer: Any) -> Completion:
 
 
 def _said(error: openai.APIError) -> str:
-    """What went wrong, shortened: in the service's words, or behind the client's `Connection error.`"""
+    """What went wrong, in the service's words, or behind the client's `Connection error.`"""
     said = error.body
     if isinstance(said, dict):
         said = said.get("error", said.get("detail", said))
@@ -190,4 +183,4 @@ def _said(error: openai.APIError) -> str:
     if isinstance(error, openai.APIConnectionError):
         said = f"{error.message} {error.__cause__ or ''}"
     status = f"HTTP {error.status_code}: " if isinstance(error, openai.APIStatusError) else ""
-    return status + str(said or error.message).strip()[:500]
+    return status + str(said or error.message).strip()
