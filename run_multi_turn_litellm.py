@@ -2,7 +2,7 @@
 
 from functools import partial
 
-from cobalt.flags import run_main
+from cobalt.cli import run_main
 from cobalt.rollouts.multi_turn import main
 
 if __name__ == "__main__":

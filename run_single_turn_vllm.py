@@ -1,6 +1,6 @@
 """Sample programs for every task in one turn and run them on all tests."""
 
-from cobalt.flags import run_main
+from cobalt.cli import run_main
 from cobalt.rollouts.single_turn import main
 
 if __name__ == "__main__":

@@ -23,20 +23,22 @@ from typing import Any
 
 from simulated_engine import MODEL, Engine, running
 
+from cobalt.cli import parser, positive_int, run_main
 from cobalt.engines import ENGINES, check, connect
 from cobalt.engines.base import ChatEngine, Completion
 from cobalt.errors import InfraError
 from cobalt.evaluator import LocalEvaluator
 from cobalt.evaluator.feedback import first_failure
-from cobalt.flags import parser, positive_int, run_main
+from cobalt.output import write_jsonl
 from cobalt.prompts import DEFAULT, load
-from cobalt.records import ExecutionResult, Row, TestCases
 from cobalt.rollouts.multi_turn import multi_turn
 from cobalt.rollouts.settings import MultiTurnSettings
 from cobalt.rollouts.trajectory import Trajectory, read_response, usage
 from cobalt.rollouts.verdicts import shown_tests, verdict
-from cobalt.store import read_jsonl, write_jsonl
+from cobalt.rows import Row, read_rows
+from cobalt.schema import ExecutionResult
 from cobalt.tasks import tiny
+from cobalt.testcases import TestCases
 
 FEEDBACK = "Input:\n1\nProgram's Output:\n2\nExpected Output:\n3"
 TASKS_AT_ONCE, TESTS_AT_ONCE = 2, 64
@@ -117,7 +119,7 @@ async def ours(
     summary = await multi_turn(source, output, engine, evaluator, settings, concurrency=concurrency)
     if summary.failed:
         raise InfraError(f"{summary.failed} tasks failed")
-    used = (each for _, row in read_jsonl(output) for turn in row["usage"] for each in turn)
+    used = (each for _, row in read_rows(output) for turn in row["usage"] for each in turn)
     return sum(each["completion_tokens"] for each in used)
 
 
@@ -162,7 +164,7 @@ async def measure(args: argparse.Namespace, design: str, folder: Path) -> dict[s
         tiny.write_splits(folder, seed=0, train=1, dev=1, heldout=args.tasks)
     replicas = 1 if args.engine == "transformers" else TASKS_AT_ONCE  # one model in this process
     async with opened(args, design == "ours") as (engine, evaluator, settings):
-        rows, began = [row for _, row in read_jsonl(source)], time.monotonic()
+        rows, began = [row for _, row in read_rows(source)], time.monotonic()
         if design == "ours":
             tokens = await ours(engine, evaluator, source, settings, args.concurrency)
         else:

@@ -1,6 +1,72 @@
-"""`python -m cobalt` is `cobalt`."""
+"""The `cobalt` command: one word per job, each a module's `main(argv)`, imported only when it is called."""
 
-from cobalt.commands.cli import entry
+from __future__ import annotations
+
+import importlib
+import sys
+from typing import NoReturn
+
+from cobalt import __version__
+from cobalt.cli import run_main
+from cobalt.errors import InputError
+
+# words of the command line -> (module, what it does)
+COMMANDS = {
+    "run": ("cobalt.run.cli", "run the stages of a configuration (what `make demo` does)"),
+    "train": ("cobalt.training.launch", "train by a recipe"),
+    "plan": ("cobalt.commands.plan", "what a run takes: tokens, hours, disk, money, with the arithmetic"),
+    "study": ("cobalt.commands.study", "the arms compared on the tiny task family"),
+    "stored_groups": ("cobalt.training.stored", "groups of stored completions, for the offline recipes"),
+    "data": ("cobalt.data", "check FILE: its kind and first bad rows; fields: table of all fields"),
+    "doctor": ("cobalt.commands.doctor", "what this machine gives: isolation, limits, versions"),
+    "compare": ("cobalt.commands.compare", "paired differences of evaluated runs, with intervals and tests"),
+    "report": ("cobalt.commands.report", "one static folder with charts, tables and every trajectory"),
+    "picture": ("cobalt.report.picture", "the result of a finished run as one picture"),
+    "bench data": ("cobalt.commands.bench_data", "the data doors: processes, memory, reference programs"),
+    "bench analysis": (
+        "cobalt.commands.bench_analysis",
+        "evaluation beside the bare evaluator, and building a report",
+    ),
+    "bench evaluator": ("cobalt.commands.bench_evaluator", "tests per second and CPU per test"),
+}
+
+
+def usage() -> str:
+    """The list of commands."""
+    width = max(map(len, COMMANDS))
+    rows = "\n".join(f"  {words:<{width}}  {what}" for words, (_, what) in COMMANDS.items())
+    return (
+        f"cobalt {__version__}: contextual bandit learning for multi-turn code generation\n\n"
+        f"usage: cobalt COMMAND [--help] ...\n\n{rows}"
+    )
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Run a command; returns its exit code. Raises InputError for an unknown one."""
+    given = list(sys.argv[1:] if argv is None else argv)
+    if not given or given[0] in ("-h", "--help", "help"):
+        print(usage())
+        return 0
+    if given[0] == "--version":
+        print(__version__)
+        return 0
+    for count in (2, 1):
+        words = " ".join(given[:count])
+        if words in COMMANDS and len(given) >= count:
+            sys.argv[0] = f"cobalt {words}"  # what `--help` and errors call the program
+            code: int | None = importlib.import_module(COMMANDS[words][0]).main(given[count:])
+            return code or 0
+    import difflib
+
+    near = difflib.get_close_matches(" ".join(given[:2]), COMMANDS, n=1, cutoff=0.4)
+    advice = f"; did you mean 'cobalt {near[0]}'?" if near else ""
+    raise InputError(f"there is no command 'cobalt {given[0]}'{advice} (cobalt --help lists all)")
+
+
+def entry() -> NoReturn:
+    """The installed script `cobalt`."""
+    run_main(main)
+
 
 if __name__ == "__main__":
     entry()

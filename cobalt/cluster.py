@@ -17,6 +17,19 @@ _HELLO = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + b"\0\0\0\x04\0\0\0\0\0"
 _TLS = "RAY_USE_TLS"  # then it would not answer in clear
 _FAILED = ("DEPLOY_FAILED", "UNHEALTHY")
 
+# Serve's controller gives the process that listens for HTTP five seconds to come up, then kills it, and
+# whoever started Serve fails with `ActorDiedError`. With two busy processors that takes longer.
+READY_VARIABLE = "RAY_SERVE_PROXY_READY_CHECK_TIMEOUT_S"
+READY_S = "60"  # as long as Serve's own start waits for it
+
+
+def allow_slow_start() -> None:
+    """Raise the controller's limit to 60 s, unless the environment sets one.
+
+    Only before Ray starts: the controller inherits the environment of the process that starts Ray.
+    """
+    os.environ.setdefault(READY_VARIABLE, READY_S)
+
 
 def application(name: str, deployment: str, *, search: bool = False) -> Any:
     """A handle of the Serve application `name`, or None where none is to be found. Starts no cluster.

@@ -1,4 +1,6 @@
-"""Data sets of the Hugging Face hub, through the libraries that know it; cached copies are used offline."""
+"""Data sets in folders and on the Hugging Face hub, through the libraries that know them; cached copies are
+used offline.
+"""
 
 from __future__ import annotations
 
@@ -15,10 +17,13 @@ from typing import Any
 
 from cobalt.errors import InputError
 
+Choose = Callable[[list[str]], str]  # of the splits that there are, the one to read
+
+DATA_SUFFIXES = (".jsonl", ".json", ".jsonl.gz", ".parquet")
 _NAME = re.compile(r"[A-Za-z0-9][\w.\-]*/[A-Za-z0-9][\w.\-]*")
 _TIMEOUT_S = 15.0
-DATA_SUFFIXES = (".jsonl", ".json", ".jsonl.gz", ".parquet")
 _REFUSED = (401, 403, 404)
+_NO_DATA = (".manifest.json", ".summary.json", ".failures.jsonl", ".rejects.jsonl", ".verdicts.jsonl")
 
 
 def is_hub_name(name: str) -> bool:
@@ -26,38 +31,67 @@ def is_hub_name(name: str) -> bool:
     return bool(_NAME.fullmatch(name)) and not name.endswith(DATA_SUFFIXES)
 
 
-def hub_table(name: str, choose: Callable[[list[str]], str]) -> tuple[Any, str | None]:
-    """The split that `choose` picks from the list of splits, as a `datasets.Dataset`, and the revision.
+def folder_table(folder: Path, choose: Choose) -> tuple[list[Path], Any]:
+    """(files, table) of a split of a folder: JSON lines or Parquet files, or what `datasets` saved there.
+
+    Raises InputError for a folder that holds neither.
+    """
+    if (folder / "dataset_info.json").exists() or (folder / "dataset_dict.json").exists():
+        from datasets import Dataset, load_from_disk
+
+        saved = load_from_disk(str(folder))
+        return [], saved if isinstance(saved, Dataset) else saved[choose(list(saved))]
+    from datasets import load_dataset_builder
+
+    try:
+        with _quiet():
+            files = load_dataset_builder(str(folder)).config.data_files
+    except Exception as error:  # the library raises many kinds; all mean that it found no data here
+        raise InputError(f"{folder}: no data set found ({_first_line(error)})") from None
+    chosen = choose([str(each) for each in files])
+    paths = [Path(each) for each in files[chosen] if not str(each).endswith(_NO_DATA)]
+    other = next((path for path in paths if not path.name.endswith(DATA_SUFFIXES)), None)
+    if other is not None:
+        raise InputError(f"{other}: JSON lines ({', '.join(DATA_SUFFIXES[:-1])}) or Parquet files are needed")
+    return paths, ()
+
+
+def hub_table(name: str, choose: Choose) -> tuple[Any, str | None]:
+    """A split of a data set of the hub, as a `datasets.Dataset`, and the revision.
 
     Raises InputError if there is no such set, or the hub cannot be reached and no copy is cached.
     """
-    facts = _facts(name)
-    with _library(reachable=facts is not None):
+
+    def load(revision: str | None) -> Any:
         import datasets
 
+        splits = [str(each) for each in datasets.get_dataset_split_names(name)]
+        return datasets.load_dataset(name, split=choose(splits))
+
+    return _from_hub(name, load)
+
+
+def hub_file(name: str, file: str) -> tuple[Path, str | None]:
+    """Local copy of a file of a data set, and the revision. Raises InputError as `hub_table` does."""
+
+    def load(revision: str | None) -> Path:
+        from huggingface_hub import hf_hub_download
+
+        return Path(hf_hub_download(name, file, repo_type="dataset", revision=revision))
+
+    return _from_hub(name, load)
+
+
+def _from_hub(name: str, load: Callable[[str | None], Any]) -> tuple[Any, str | None]:
+    facts = _facts(name)
+    revision = facts.get("sha") if facts else None
+    with _library(reachable=facts is not None):
         try:
-            splits = [str(each) for each in datasets.get_dataset_split_names(name)]
-            return datasets.load_dataset(name, split=choose(splits)), _revision(facts)
+            return load(revision), revision
         except InputError:
             raise
         except Exception as error:  # the libraries raise many kinds for one thing: the data cannot be had
             raise InputError(_explain(name, facts, error)) from None
-
-
-def hub_files(name: str, files: list[str]) -> tuple[list[Path], str | None]:
-    """Local copies of files of a data set, and the revision. Raises InputError as `hub_table` does."""
-    facts = _facts(name)
-    with _library(reachable=facts is not None):
-        from huggingface_hub import hf_hub_download
-
-        try:
-            paths = [
-                Path(hf_hub_download(name, each, repo_type="dataset", revision=_revision(facts)))
-                for each in files
-            ]
-        except Exception as error:
-            raise InputError(_explain(name, facts, error)) from None
-    return paths, _revision(facts)
 
 
 def _endpoint() -> str:
@@ -86,21 +120,17 @@ def _facts(name: str) -> dict[str, Any] | None:
         return None
 
 
-def _revision(facts: dict[str, Any] | None) -> str | None:
-    return facts.get("sha") if facts else None
-
-
 def _explain(name: str, facts: dict[str, Any] | None, error: Exception) -> str:
-    reason = (str(error).strip().splitlines() or [type(error).__name__])[0]
     if facts is None:
         return (
-            f"cannot reach {_endpoint()} for the data set {name}, and no copy of it is cached ({reason}); "
+            f"cannot reach {_endpoint()} for the data set {name}, and no copy of it is cached "
+            f"({_first_line(error)}); "
             "connect (and unset HF_HUB_OFFLINE), or give a local JSONL or Parquet file or folder instead"
         )
     files = [each.get("rfilename", "") for each in facts.get("siblings", ())]
     data = [each for each in files if each.endswith(DATA_SUFFIXES)]
     listed = f"; name one of its files as {name}:FILE ({', '.join(data[:8])})" if data else ""
-    return f"data set {name} cannot be loaded: {reason}{listed}"
+    return f"data set {name} cannot be loaded: {_first_line(error)}{listed}"
 
 
 @contextlib.contextmanager
@@ -113,14 +143,14 @@ def _library(reachable: bool) -> Iterator[None]:
     if not reachable:
         datasets.config.HF_HUB_OFFLINE = huggingface_hub.constants.HF_HUB_OFFLINE = True
     try:
-        with quiet():
+        with _quiet():
             yield
     finally:
         datasets.config.HF_HUB_OFFLINE, huggingface_hub.constants.HF_HUB_OFFLINE = offline
 
 
 @contextlib.contextmanager
-def quiet() -> Iterator[None]:
+def _quiet() -> Iterator[None]:
     """No log lines of the hub's libraries: what goes wrong is raised, and told in one line."""
     loggers = [logging.getLogger(each) for each in ("huggingface_hub", "datasets")]
     levels = [each.level for each in loggers]
@@ -131,3 +161,7 @@ def quiet() -> Iterator[None]:
     finally:
         for each, level in zip(loggers, levels, strict=True):
             each.setLevel(level)
+
+
+def _first_line(error: Exception) -> str:
+    return (str(error).strip().splitlines() or [type(error).__name__])[0]

@@ -8,9 +8,10 @@ import json
 import os
 import platform
 import re
+import resource
 import sys
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import cache
 from importlib import metadata
 from pathlib import Path
@@ -192,3 +193,39 @@ def _source_hash() -> str:
     for path in sorted(root.rglob("*.py")):
         digest.update(f"{path.relative_to(root)}\0".encode() + path.read_bytes() + b"\0")
     return digest.hexdigest()[:16]
+
+
+class Book:
+    """The manifest of an output that grows: seconds add up over the runs that made the file."""
+
+    def __init__(
+        self,
+        output: Path,
+        settings: Mapping[str, Any],
+        inputs: Mapping[str, StrPath] | Iterable[StrPath],
+        extra: Callable[[], Mapping[str, Any]] | Mapping[str, Any] | None,
+    ) -> None:
+        self._output, self._settings, self._extra = output, settings, extra
+        self._inputs = inputs if isinstance(inputs, Mapping) else list(inputs)
+        earlier = (read_manifest(output) or {}) if output.stat().st_size else {}
+        self._before = {name: float(earlier.get(name, 0)) for name in ("wall_s", "cpu_s")}
+        self._started = _seconds()
+
+    def write(self, counts: Mapping[str, int]) -> None:
+        """Write the manifest with what has been counted so far."""
+        now, before = _seconds(), self._before
+        seconds = {name: round(before[name] + now[name] - self._started[name], 3) for name in before}
+        extra = self._extra() if callable(self._extra) else self._extra or {}
+        write_manifest(
+            self._output,
+            settings=self._settings,
+            inputs=self._inputs,
+            counts=counts,
+            extra={**seconds, **extra},
+        )
+
+
+def _seconds() -> dict[str, float]:
+    """Wall time, and CPU time of this process and the children it waited for."""
+    usage = (resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
+    return {"wall_s": time.monotonic(), "cpu_s": sum(each.ru_utime + each.ru_stime for each in usage)}

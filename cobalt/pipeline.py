@@ -16,24 +16,35 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from cobalt.cli import Progress
 from cobalt.errors import InfraError, InputError
 from cobalt.files import StrPath
-from cobalt.ledger import Book, Failures, Id, Summary, done_keys, failures_path, put_in_order
-from cobalt.progress import LineProgress, Progress, TerminalProgress, make_progress
-from cobalt.records import Row, row_id
-from cobalt.store import JsonlWriter, check_resume
+from cobalt.manifest import Book, check_resume
+from cobalt.output import Id, JsonlWriter, put_in_order, row_ids
+from cobalt.rejects import Failures
+from cobalt.rows import Row, row_id
 
-__all__ = [
-    "LineProgress",
-    "Progress",
-    "Stop",
-    "Stopped",
-    "Summary",
-    "TerminalProgress",
-    "failures_path",
-    "make_progress",
-    "run_rows",
-]
+
+@dataclass
+class Summary:
+    """What a run did. `resumed` rows were in the output before, `written` are new, `failed` were given up."""
+
+    output: Path
+    total: int = 0
+    resumed: int = 0
+    written: int = 0
+    failed: int = 0
+    retried: int = 0
+
+    @property
+    def exit_code(self) -> int:
+        """The exit code of a command: 1 if any row failed."""
+        return 1 if self.failed else 0
+
+    def counts(self) -> dict[str, int]:
+        """For the manifest."""
+        names = ("total", "resumed", "written", "failed", "retried")
+        return {name: getattr(self, name) for name in names}
 
 
 async def run_rows(
@@ -87,22 +98,22 @@ async def run_rows(
     writer = JsonlWriter(output)
     failures = Failures(output, key)
     try:
-        done = done_keys(output, key)
+        done = set(row_ids(output, key))
         if opened is not None:
             opened(done)
         stop = stop or Stop()
         run = _Run(
             rows, work, writer, failures, done, key, retries, backoff_s, label, progress, stop, settled
         )
-        book = Book(output, settings, inputs, extra, run.summary)
-        book.write()
+        book = Book(output, settings, inputs, extra)
+        book.write(run.summary.counts())
         try:
             with _interrupts(run):
                 await run.loop(concurrency)
         finally:
             await asyncio.shield(writer.aclose())
             failures.close(run.done)
-            book.write()
+            book.write(run.summary.counts())
     finally:
         writer.close()
     error = run.error or stop.error

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from cobalt.errors import InputError
-from cobalt.records import Message
+from cobalt.schema import Message
 
 PROBLEM_MARKER = (
     "Here is the problem you need to solve. "

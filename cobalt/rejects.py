@@ -1,20 +1,22 @@
-"""Rows that cannot be used: end the run at the first, or leave them out and list them."""
+"""Rows that fall out: those that cannot be used (`OUTPUT.rejects.jsonl`), and those that were given up after
+retries (`OUTPUT.failures.jsonl`).
+"""
 
 from __future__ import annotations
 
 import contextlib
 import json
 import os
+import time
+import traceback
 from collections.abc import Callable, Iterator
-from hashlib import blake2b
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from cobalt.errors import InputError
 from cobalt.files import StrPath
-from cobalt.inputs import Input, Raw, parsed
-from cobalt.records import Row, row_id
-from cobalt.store import write_jsonl
+from cobalt.output import Id, JsonlWriter, write_jsonl
+from cobalt.rows import Raw, Row, Rows, parsed, read_rows, row_id
 
 T = TypeVar("T")
 
@@ -32,7 +34,7 @@ class Rejects:
     def __init__(self, output: StrPath, policy: str = "fail") -> None:
         if policy not in ON_BAD_ROW:
             raise InputError(f"--on_bad_row must be one of {', '.join(ON_BAD_ROW)}, got {policy!r}")
-        self.path = rejects_path(output)
+        self.path = Path(os.fspath(output) + ".rejects.jsonl")
         self.policy = policy
         self.rows: dict[str, Row] = {}
 
@@ -61,12 +63,7 @@ class Rejects:
         return [f"{len(self.rows)} bad rows left out, see {self.path}"] if self.rows else []
 
 
-def rejects_path(output: StrPath) -> Path:
-    """Where the rows left out are listed: `<output>.rejects.jsonl`."""
-    return Path(os.fspath(output) + ".rejects.jsonl")
-
-
-def checked(source: Input, rejects: Rejects, convert: Callable[[Row, str], T]) -> Iterator[tuple[str, T]]:
+def checked(source: Rows, rejects: Rejects, convert: Callable[[Row, str], T]) -> Iterator[tuple[str, T]]:
     """(where, `convert(row, where)`) of every good row: one is bad if it is no JSON object or `convert`
     raises InputError. Rows rejected before are left out, so a second pass gives the same rows.
     """
@@ -81,19 +78,38 @@ def checked(source: Input, rejects: Rejects, convert: Callable[[Row, str], T]) -
             yield where, item
 
 
-class UniqueIds:
-    """Refuses an id that was used before; 1 and "1" count as the same. Keeps 8 bytes of a hash of each."""
+def failures_path(output: StrPath) -> Path:
+    """Where the rows that were given up are recorded: id, error, attempts, traceback."""
+    return Path(os.fspath(output) + ".failures.jsonl")
 
-    def __init__(self, field: str = "id") -> None:
-        self._field = field
-        self._seen: set[int] = set()
 
-    def __call__(self, row: Row, where: str) -> str | int:
-        """The id of a row. Raises InputError if it is missing, of a wrong type or used before."""
-        key = row_id(row, where, self._field)
-        digest = blake2b(str(key).encode("utf-8", "surrogatepass"), digest_size=8).digest()
-        number = int.from_bytes(digest, "little")
-        if number in self._seen:
-            raise InputError(f"{where}: '{self._field}' {key!r} occurs twice; ids must be unique")
-        self._seen.add(number)
-        return key
+class Failures:
+    """The file of rows given up: opened when the first one comes, at the end only what is still missing."""
+
+    def __init__(self, output: Path, key: str) -> None:
+        self._path = failures_path(output)
+        self._key = key
+        self._writer: JsonlWriter | None = None
+
+    async def write(self, key: Id, error: Exception, attempts: int) -> None:
+        self._writer = self._writer or JsonlWriter(self._path)
+        row: dict[str, Any] = {
+            self._key: key,
+            "error": f"{type(error).__name__}: {error}",
+            "attempts": attempts,
+            "time": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
+            "traceback": "".join(traceback.format_exception(error)),
+        }
+        await self._writer.write(row)
+
+    def close(self, done: set[Id]) -> None:
+        if self._writer is not None:
+            self._writer.close()
+        if not self._path.exists():
+            return
+        latest = {row[self._key]: row for _, row in read_rows(self._path, repair=True)}
+        left = [row for key, row in latest.items() if key not in done]
+        if left:
+            write_jsonl(self._path, left)
+        else:
+            self._path.unlink()

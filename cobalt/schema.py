@@ -1,275 +1,274 @@
-"""What each file of the pipeline holds, who makes and reads it, and whether a row keeps to it."""
+"""The fields of every row that travels between stages: types, axes, meanings.
 
-from __future__ import annotations
+Rows are plain dictionaries at run time; these types say what is in them. The field table of `docs/data.md`
+is made from this file, and `cobalt data check` judges files by it. Axes: S samples, T turns (programs).
+"""
 
-import types
-import typing
-from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Annotated, Any, Union, get_args, get_origin
-
-from cobalt import rowtypes
-from cobalt.rowtypes import Doc
+from typing import Annotated, Any, NotRequired, TypedDict
 
 
 @dataclass(frozen=True)
-class Stage:
-    """A kind of file.
+class Doc:
+    """What a field means. `json`: JSON text inside a string; `ours`: not a field of the published files."""
 
-    `marks`: fields that only this kind has (the first kind of STAGES whose marks a row has is it); "a|b"
-    is either. `required`: fields without which no door can use it (USES has what a certain one needs);
-    `made_by`, `read_by`: scripts.
+    meaning: str
+    axes: str = ""
+    json: bool = False
+    ours: bool = False
+
+
+SUITE_STATUSES = ("ok", "no_code", "compile_error", "infra_error")
+TEST_STATUSES = ("passed", "wrong_answer", "runtime_error", "time_limit", "memory_limit", "output_limit")
+SKIPPED = "skipped"  # a test's status only where judging was asked to stop at the first failure
+
+
+class Message(TypedDict):
+    """One chat message; `role` is system, user or assistant."""
+
+    role: str
+    content: str
+
+
+class TestResult(TypedDict):
+    """Outcome of one test: `status` from TEST_STATUSES (or SKIPPED), times in seconds, `returncode` None if
+    killed, `peak_bytes` of resident memory of its largest process.
     """
 
-    name: str
-    row: type
-    marks: tuple[str, ...]
-    required: tuple[str, ...]
-    made_by: str
-    read_by: str
+    status: str
+    cpu_s: float
+    wall_s: float
+    returncode: int | None
+    peak_bytes: NotRequired[int]
 
 
-_PARQUET_DOORS = "preproc/verl_preproc_multi_turn.py, preproc/verl_preproc_single_turn.py"
-_CODENET = "preproc/preproc_codenet.py, cobalt stored_groups"
-_RUNNERS = "run_single_turn_vllm.py, run_single_turn_litellm.py"
-_MULTI = "run_multi_turn_vllm.py, run_multi_turn_litellm.py"
+class ExecutionResult(TypedDict, total=False):
+    """Verdict on one program. `passing`, `feedback` and `per_test` have one entry per test.
 
-# The most specific first.
-STAGES = (
-    Stage("training examples", rowtypes.ParquetRow, ("data_source", "reward_model"),
-          ("data_source", "prompt", "ability", "reward_model", "extra_info"), _PARQUET_DOORS,
-          "cobalt train"),
-    Stage("stored groups", rowtypes.GroupRow, ("completions", "prompt"),
-          ("prompt", "completions", "extra_info"), _CODENET, "cobalt train --recipe offline_rl"),
-    Stage("judged turn errors", rowtypes.JudgedRow, ("classification",), ("classification",),
-          "run_llm_judge.py", "cobalt report"),
-    Stage("turn errors", rowtypes.TurnErrorRow, ("previous_code", "current_code"),
-          ("id", "question", "previous_code", "feedback", "current_code", "patch"),
-          "extract_turn_level_errors.py", "run_llm_judge.py"),
-    Stage("evaluated trajectories", rowtypes.EvalRow, ("all_pass_rates",),
-          ("id", "conversations", "public_pass_rates", "all_pass_rates"), "eval_multi_turn.py",
-          "preproc/process_multi_turn_taco.py, extract_turn_level_errors.py, cobalt compare, cobalt report"),
-    Stage("trajectories", rowtypes.TrajectoryRow, ("conversations",),
-          ("id", "conversations"), _MULTI, "eval_multi_turn.py"),
-    Stage("single-turn completions", rowtypes.SingleTurnRow, ("responses",),
-          ("id", "responses"), _RUNNERS, f"{_MULTI}, cobalt stored_groups"),
-    Stage("contexts", rowtypes.ContextRow, ("conversation", "prev_best_pass_rate"),
-          ("example_id", "conversation", "test_cases", "prev_best_pass_rate"),
-          "preproc/process_multi_turn_taco.py", "preproc/verl_preproc_multi_turn.py"),
-    Stage("perturbed tasks", rowtypes.PerturbedRow, ("modified_test_cases|perturbed_public_test_cases",),
-          ("id",), "preproc/run_perturbation.py",
-          f"{_RUNNERS}, {_MULTI}, extract_turn_level_errors.py"),
-    Stage("LiveCodeBench problems", rowtypes.LcbSource, ("private_test_cases",),
-          ("question_id", "question_content", "contest_date", "difficulty", "public_test_cases",
-           "private_test_cases"), "livecodebench/code_generation_lite", "preproc/preproc_lcb_test6.py"),
-    Stage("TACO problems", rowtypes.TacoSource, ("input_output",),
-          ("id", "question", "difficulty", "solutions", "input_output"), "likaixin/TACO-verified",
-          "preproc/preproc_taco.py"),
-    Stage("tasks", rowtypes.TaskRow, ("test_cases|public_test_cases|hidden_test_cases",), ("id",),
-          "preproc/preproc_taco.py, preproc/preproc_lcb_test6.py, cobalt run, yours",
-          f"{_RUNNERS}, preproc/run_perturbation.py, preproc/verl_preproc_single_turn.py"),
-    Stage("rejected rows", rowtypes.RejectRow, ("where", "error"), ("where", "error"),
-          "any data door with --on_bad_row skip (OUTPUT.rejects.jsonl)", "you"),
-    Stage("failed rows", rowtypes.FailureRow, ("error", "attempts"), ("error", "attempts"),
-          "any door that runs programs or models (OUTPUT.failures.jsonl)",
-          "the next run of the same command"),
-    Stage("reference verdicts", rowtypes.ReferenceRow, ("verified", "tried"), ("id", "verified", "tried"),
-          "preproc/preproc_taco.py (OUTPUT.verdicts.jsonl)", "the next run of the same command"),
-    Stage("overlaps", rowtypes.OverlapRow, ("problem", "shared"), ("id", "problem", "shared"),
-          "preproc/preproc_taco.py --decontaminate (OUTPUT.overlap.jsonl)", "you"),
-)  # fmt: skip
+    `status` is one of SUITE_STATUSES; `suite_limit` says that the time for the whole suite ran out: then no
+    test is passing, and `per_test` has those that had finished and `time_limit` for the others. `shared`:
+    the verdict was taken from an identical request.
+    """
+
+    passing: list[bool]
+    feedback: list[str]
+    status: str
+    per_test: list[TestResult]
+    suite_limit: bool
+    shared: bool
 
 
-# What a row of a kind can be used for, and the fields that it needs for this: "a|b" is either.
-USES: dict[str, dict[str, tuple[str, ...]]] = {
-    "tasks": {
-        "run_single_turn_*.py": ("instruction", "test_cases"),
-        "run_multi_turn_*.py --first_turn": ("instruction", "public_test_cases"),
-        "eval_multi_turn.py, after them": ("hidden_test_cases",),
-        "preproc/run_perturbation.py": ("public_test_cases",),
-        "preproc/verl_preproc_single_turn.py": ("instruction", "test_cases"),
-        "cobalt run (tasks.train_file, tasks.dev_file)": (
-            "instruction|question", "test_cases|public_test_cases", "test_cases|hidden_test_cases",
+Id = Annotated[str | int, Doc("key of the task; 0 is one")]
+Tests = Annotated[str, Doc("all tests, public ones first: `{inputs, outputs[, fn_name]}`", json=True)]
+Label = Annotated[str, Doc("label of the source")]
+
+
+class TacoSource(TypedDict, total=False):
+    """A row of TACO-verified."""
+
+    id: Id
+    question: Annotated[str, Doc("statement")]
+    difficulty: Label
+    solutions: Annotated[list[str] | str, Doc("reference programs")]
+    input_output: Annotated[str | dict[str, Any], Doc("`{inputs, outputs[, fn_name]}`", json=True)]
+    source: Annotated[str, Doc("site; leetcode means that functions are methods of `Solution`")]
+    starter_code: Annotated[str, Doc("signature of a function task")]
+
+
+class LcbSource(TypedDict, total=False):
+    """A problem of a LiveCodeBench release file."""
+
+    question_id: Annotated[str | int, Doc("key of the problem")]
+    question_title: Annotated[str, Doc("title")]
+    question_content: Annotated[str, Doc("statement with examples")]
+    platform: Annotated[str, Doc("site")]
+    contest_id: Annotated[str, Doc("contest")]
+    contest_date: Annotated[str, Doc("ISO date")]
+    starter_code: Annotated[str, Doc("signature of a functional problem")]
+    difficulty: Label
+    public_test_cases: Annotated[str, Doc("list of `{input, output, testtype}`", json=True)]
+    private_test_cases: Annotated[str, Doc("the same; or base64 of zlib of a pickle of that text", json=True)]
+    metadata: Annotated[str, Doc("`{func_name}` of a functional problem", json=True)]
+
+
+class TaskRow(TypedDict, total=False):
+    """A task."""
+
+    id: Id
+    difficulty: Annotated[str, Doc("label of the source; tiny: how many slots are vague")]
+    question: Annotated[str, Doc("raw statement (TACO and tiny)")]
+    instruction: Annotated[str, Doc("the statement as the model reads it: wrapped")]
+    test_cases: Tests
+    public_test_cases: Annotated[str, Doc("the part that is shown to the model", json=True)]
+    hidden_test_cases: Annotated[str, Doc("the other part", json=True)]
+    verified: Annotated[
+        bool | None, Doc("a reference program passes all tests; null: none was run", ours=True)
+    ]
+    fn_name: Annotated[str, Doc("function that the source's tests call (TACO)", ours=True)]
+    question_title: Annotated[str, Doc("LiveCodeBench, as in the source, like the next five")]
+    platform: Annotated[str, Doc("site")]
+    contest_id: Annotated[str, Doc("contest")]
+    contest_date: Annotated[str, Doc("ISO date")]
+    starter_code: Annotated[str, Doc("signature of a functional problem")]
+    metadata: Annotated[str, Doc("`{func_name}` of a functional problem", json=True)]
+    is_functional: Annotated[bool, Doc("LiveCodeBench: the problem asks for a function", ours=True)]
+    group: Annotated[str, Doc("tiny: structure, for intervals by structure", ours=True)]
+    slots: Annotated[list[str], Doc("tiny: vague slots (constant, rearrangement, format)", ours=True)]
+
+
+class PerturbedRow(TaskRow, total=False):
+    """A task with perturbed public tests beside the true ones."""
+
+    modified_test_cases: Annotated[str, Doc("the tests whose outputs were exchanged (2)", json=True)]
+    perturbed_public_test_cases: Annotated[str, Doc("all public tests after that, these first", json=True)]
+
+
+class SingleTurnRow(TaskRow, total=False):
+    """A task with sampled completions and their verdicts on all tests."""
+
+    responses: Annotated[list[str], Doc("completions", "[S]")]
+    exec_results: Annotated[list[ExecutionResult], Doc("verdicts on all tests", "[S]")]
+    finish_reasons: Annotated[
+        list[Any],
+        Doc("`stop`, `length`, `context_overflow`, ...", "[S]; [T][S] from the multi-turn door", ours=True),
+    ]
+    usage: Annotated[list[Any], Doc("`{prompt_tokens, completion_tokens, ...}`", "[S]; [T][S] there")]
+
+
+class TrajectoryRow(SingleTurnRow, total=False):
+    """Dialogues of several programs."""
+
+    conversations: Annotated[
+        list[list[Message]], Doc("system, user, then program and feedback in turn", "[S][2+2T]")
+    ]
+    raw_responses: Annotated[list[list[str | None]], Doc("uncut completions", "[T][S]")]
+    public_pass_rates: Annotated[
+        list[list[float | None]], Doc("share of public tests passed, in [0, 1]", "[T][S]")
+    ]
+    public_exec_results: Annotated[
+        list[list[ExecutionResult | None]], Doc("verdicts on public tests", "[T][S]")
+    ]
+    turn_flags: Annotated[list[list[Any]], Doc("what was unusual, if anything was", "[T][S]", ours=True)]
+    context_overflow: Annotated[list[list[Any]], Doc("no room for another program", "[T][S]", ours=True)]
+    stopped_when_passed: Annotated[list[bool], Doc("the dialogue ended early", "[S]", ours=True)]
+
+
+class EvalRow(TrajectoryRow, total=False):
+    """A trajectory row with the hidden tests."""
+
+    all_pass_rates: Annotated[
+        list[list[float | None]], Doc("share of hidden tests passed, in [0, 1]; null: no verdict", "[S][T]")
+    ]
+    exec_status: Annotated[
+        list[list[str]], Doc("`ok`, `no_code`, `compile_error`, `infra_error`", "[S][T]", ours=True)
+    ]
+    hidden_test_status: Annotated[
+        list[list[list[str] | None]],
+        Doc("status of every hidden test, with `--per_test`; null: no verdict", "[S][T]", ours=True),
+    ]
+
+
+class ContextRow(TypedDict, total=False):
+    """One bandit context: a dialogue that ends with a user message."""
+
+    example_id: Annotated[str | int, Doc("`id` of the task")]
+    conversation: Annotated[list[Message], Doc("the prompt: no to three programs shown", "[2, 4, 6 or 8]")]
+    test_cases: Tests
+    difficulty: Label
+    prev_best_pass_rate: Annotated[float, Doc("best combined rate of the programs shown, in [0, 1]")]
+
+
+class ParquetRow(TypedDict, total=False):
+    """A training example as verl reads it, beside the columns of its input."""
+
+    data_source: Annotated[str, Doc("`code_taco_verified`")]
+    prompt: Annotated[list[Message], Doc("what the policy answers")]
+    ability: Annotated[str, Doc("`code`")]
+    reward_model: Annotated[
+        dict[str, Any], Doc("`style` (`rule`) and `ground_truth`: all tests as JSON text")
+    ]
+    extra_info: Annotated[
+        dict[str, Any],
+        Doc("`split`, `index` (id or -1), and for contexts `prev_best_pass_rate`; a copy of the prompt"),
+    ]
+
+
+class GroupRow(TypedDict, total=False):
+    """A group of stored programs for one prompt, for offline training."""
+
+    data_source: Annotated[str, Doc("`code_net` or `code_taco_verified`", ours=True)]
+    prompt: Annotated[list[Message], Doc("what the programs answer", ours=True)]
+    completions: Annotated[
+        list[dict[str, Any]],
+        Doc(
+            "`text`, `pass_rate` in [0, 1]; of CodeNet also `status`, `cpu_time` (ms), `parses`",
+            "[n]",
+            ours=True,
         ),
-    },
-    "perturbed tasks": {
-        "run_single_turn_*.py": ("instruction", "test_cases"),
-        "run_multi_turn_*.py --first_turn": ("instruction", "public_test_cases"),
-        "eval_multi_turn.py, after them": ("hidden_test_cases",),
-        "extract_turn_level_errors.py --data_file": ("modified_test_cases",),
-        "cobalt run (perturb.source)": (
-            "instruction|question", "hidden_test_cases|test_cases",
-            "public_test_cases|perturbed_public_test_cases",
-        ),
-    },
-    "single-turn completions": {
-        "run_multi_turn_*.py": ("instruction", "public_test_cases"),
-        "eval_multi_turn.py, after them": ("hidden_test_cases",),
-        "preproc/process_multi_turn_taco.py, after them": ("test_cases", "difficulty"),
-        "cobalt stored_groups": ("instruction", "exec_results"),
-    },
-    "trajectories": {
-        "eval_multi_turn.py": ("hidden_test_cases",),
-        "preproc/process_multi_turn_taco.py, after it": ("public_pass_rates", "test_cases", "difficulty"),
-    },
-    "evaluated trajectories": {
-        "preproc/process_multi_turn_taco.py": ("public_pass_rates", "test_cases", "difficulty"),
-        "cobalt run (collect.trajectories)": (
-            "public_pass_rates", "test_cases|public_test_cases", "test_cases|hidden_test_cases",
-        ),
-        "extract_turn_level_errors.py": ("public_pass_rates", "public_exec_results"),
-        "cobalt compare, cobalt report": (),
-    },
-    "contexts": {"preproc/verl_preproc_multi_turn.py": ("conversation", "test_cases")},
-}  # fmt: skip
+    ]
+    extra_info: Annotated[dict[str, Any], Doc("`split`, `index`", ours=True)]
 
 
-def stage_of(row: Mapping[str, Any]) -> Stage | None:
-    """The kind of file that a row belongs to, by its fields."""
-    marked = (all(any(each in row for each in mark.split("|")) for mark in stage.marks) for stage in STAGES)
-    return next((stage for stage, found in zip(STAGES, marked, strict=True) if found), None)
+class TurnErrorRow(TypedDict, total=False):
+    """A repair that bent a program to a perturbed test."""
+
+    id: Id
+    question: Annotated[str, Doc("statement")]
+    previous_code: Annotated[str, Doc("program before")]
+    feedback: Annotated[str, Doc("what was shown")]
+    current_code: Annotated[str, Doc("program after")]
+    patch: Annotated[str, Doc("unified difference of the two")]
+    all_acc: Annotated[list[float | None], Doc("hidden rates up to this turn", "[t+1]")]
+    public_all_acc: Annotated[list[float | None], Doc("public rates up to this turn", "[t+1]")]
 
 
-def lacking(row: Mapping[str, Any], names: Iterable[str]) -> list[str]:
-    """Of the fields (or "a|b" of which one would do) those that a row does not have."""
-    return [name for name in names if all(row.get(each) is None for each in name.split("|"))]
+class JudgedRow(TurnErrorRow, total=False):
+    """A turn error with the judge's opinion."""
+
+    judge_seq_id: Annotated[str, Doc("position of the case")]
+    responses: Annotated[list[str], Doc("the judge's texts", "[n]")]
+    usage: Annotated[list[Any], Doc("tokens", "[n]")]
+    classification: Annotated[list[str], Doc("`(k) Name` or `Unknown`", "[n]")]
+    asked: Annotated[list[int], Doc("tries until a vote could be read", "[n]", ours=True)]
+    verdict: Annotated[str, Doc("majority of the votes, `Tie` or `Unknown`", ours=True)]
+    judge_model: Annotated[str, Doc("engine and model", ours=True)]
+    case_sha256: Annotated[str, Doc("hash of what the judge saw: the key of the row", ours=True)]
 
 
-def fields_of(row_type: type) -> dict[str, tuple[Any, Doc]]:
-    """Type and meaning of every field of a row type, in order."""
-    found = {}
-    for name, hint in typing.get_type_hints(row_type, include_extras=True).items():
-        if get_origin(hint) is typing.NotRequired:
-            (hint,) = get_args(hint)
-        doc = Doc("")
-        if get_origin(hint) is Annotated:
-            hint, doc = get_args(hint)
-        found[name] = hint, doc
-    return found
+class RejectRow(TypedDict, total=False):
+    """A row that a door left out under `--on_bad_row skip`."""
+
+    where: Annotated[str, Doc("`file:line`", ours=True)]
+    error: Annotated[str, Doc("what is wrong", ours=True)]
+    text: Annotated[str, Doc("the beginning of the line", ours=True)]
+    id: Annotated[str | int, Doc("key, if there is one", ours=True)]
 
 
-def type_problems(row: Mapping[str, Any], stage: Stage) -> Iterator[str]:
-    """What is wrong with the fields of a row: missing ones, wrong types. Unknown fields are fine."""
-    for name in stage.required:
-        if name not in row:
-            yield f"field '{name}' is missing"
-    for name, (hint, doc) in fields_of(stage.row).items():
-        if name in row and not (row[name] is None and name not in stage.required):
-            hint = str | dict[str, Any] | list[Any] if doc.json and hint is str else hint
-            yield from _problems(row[name], hint, f"field '{name}'")
+class FailureRow(TypedDict, total=False):
+    """A row that was given up after retries."""
+
+    id: Id
+    error: Annotated[str, Doc("the last error", ours=True)]
+    attempts: Annotated[int, Doc("how often it was tried", ours=True)]
+    time: Annotated[str, Doc("when it was given up", ours=True)]
+    traceback: Annotated[str, Doc("where in the code", ours=True)]
 
 
-def _problems(value: Any, hint: Any, place: str) -> Iterator[str]:
-    """At most one problem per value: the first place where it is not what the type says."""
-    if hint is Any:
-        return
-    origin, args = get_origin(hint), get_args(hint)
-    if origin in (Union, types.UnionType):
-        tried = [next(_problems(value, each, place), None) for each in args]
-        if all(problem is not None for problem in tried):
-            inner = next(
-                (problem for problem in tried if problem and not problem.startswith(f"{place} must")), None
-            )
-            yield inner or f"{place} must be {type_name(hint)}, got {_kind(value)}"
-    elif origin is list:
-        if not isinstance(value, list):
-            yield f"{place} must be a list, got {_kind(value)}"
-            return
-        for index, item in enumerate(value):
-            problem = next(_problems(item, args[0], f"{place}[{index}]"), None)
-            if problem is not None:
-                yield problem
-                return
-    elif origin is dict or hint is dict:
-        if not isinstance(value, dict):
-            yield f"{place} must be an object, got {_kind(value)}"
-    elif typing.is_typeddict(hint):
-        yield from _object_problems(value, hint, place)
-    elif not _is(value, hint):
-        yield f"{place} must be {type_name(hint)}, got {_kind(value)}"
+class ReferenceRow(TypedDict, total=False):
+    """Verdict on the reference programs of a task."""
+
+    id: Id
+    verified: Annotated[bool | None, Doc("one of them passes; null: there are none", ours=True)]
+    tried: Annotated[int, Doc("programs run", ours=True)]
+    solution: Annotated[int, Doc("index of the one that passed", ours=True)]
+    way: Annotated[str, Doc("`stdin`; functions: `call`, or `split` (words of the input)", ours=True)]
 
 
-def _object_problems(value: Any, hint: Any, place: str) -> Iterator[str]:
-    if not isinstance(value, dict):
-        yield f"{place} must be an object, got {_kind(value)}"
-        return
-    for name in sorted(hint.__required_keys__):
-        if name not in value:
-            yield f"{place}: '{name}' is missing"
-            return
-    for name, (each, _) in fields_of(hint).items():
-        if value.get(name) is not None:
-            yield from _problems(value[name], each, f"{place}.{name}")
+class OverlapRow(TypedDict, total=False):
+    """A task that shares word sequences with an evaluation problem."""
 
-
-def _is(value: Any, hint: Any) -> bool:
-    if hint is type(None) or hint is None:
-        return value is None
-    if hint is float:
-        return isinstance(value, int | float) and not isinstance(value, bool)
-    if hint is int:
-        return isinstance(value, int) and not isinstance(value, bool)
-    return isinstance(value, hint)
-
-
-_NAMES = {str: "text", int: "whole number", float: "number", bool: "true or false", type(None): "null"}
-
-
-def type_name(hint: Any) -> str:
-    """A type in words."""
-    origin, args = get_origin(hint), get_args(hint)
-    if origin in (Union, types.UnionType):
-        return " or ".join(type_name(each) for each in args)
-    if origin is list:
-        return "list" if args[0] is Any else f"list of {type_name(args[0])}"
-    if origin is dict or hint is dict:
-        return "object"
-    if typing.is_typeddict(hint):
-        return {"Message": "message", "ExecutionResult": "verdict", "TestResult": "test result"}[
-            hint.__name__
-        ]
-    return "anything" if hint is Any else _NAMES[hint]
-
-
-def _kind(value: Any) -> str:
-    return (
-        "an object" if isinstance(value, dict) else "a list" if isinstance(value, list) else repr(value)[:60]
-    )
-
-
-def field_table() -> str:
-    """The field tables of `docs/data.md`: one per kind of file, inherited fields not repeated."""
-    parts = []
-    for stage in sorted(STAGES, key=lambda each: _ORDER.index(each.name)):
-        known = fields_of(stage.row)
-        base: Any = next(iter(getattr(stage.row, "__orig_bases__", ())), None)
-        inherited = fields_of(base) if typing.is_typeddict(base) else {}
-        rows = [
-            f"| `{name}`{' +' if doc.ours else ''} | {_type_cell(hint, doc)} | {doc.meaning} |"
-            for name, (hint, doc) in known.items()
-            if name not in inherited
-        ]
-        above = f" All fields of {_kind_of(base)} pass through." if inherited else ""
-        needed = ", ".join(f"`{name}`" for name in stage.required)
-        parts.append(
-            f"### {stage.name[0].upper()}{stage.name[1:]}\n\n"
-            f"Made by {stage.made_by}; read by {stage.read_by}. Needed: {needed}.{above}\n\n"
-            "| field | type, axes | meaning |\n|---|---|---|\n" + "\n".join(rows)
-        )
-    return "\n\n".join(parts) + "\n"
-
-
-_ORDER = (
-    "TACO problems", "LiveCodeBench problems", "tasks", "perturbed tasks", "single-turn completions",
-    "trajectories", "evaluated trajectories", "contexts", "training examples", "stored groups", "turn errors",
-    "judged turn errors", "reference verdicts", "overlaps", "rejected rows", "failed rows",
-)  # fmt: skip
-
-
-def _kind_of(row_type: Any) -> str:
-    return next(stage.name for stage in STAGES if stage.row is row_type)
-
-
-def _type_cell(hint: Any, doc: Doc) -> str:
-    name = "J" if doc.json else type_name(hint)
-    return f"{name}, {doc.axes}" if doc.axes else name
+    id: Id
+    problem: Annotated[str | int, Doc("key of the problem", ours=True)]
+    shared: Annotated[int, Doc("word sequences in both", ours=True)]
+    share_of_task: Annotated[float, Doc("of those of the task", ours=True)]
+    share_of_problem: Annotated[float, Doc("of those of the problem", ours=True)]

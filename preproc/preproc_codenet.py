@@ -1,6 +1,6 @@
 """Build groups of stored programs from Project CodeNet, for offline training."""
 
-from cobalt.flags import run_main
+from cobalt.cli import run_main
 from cobalt.tasks.codenet_door import main
 
 if __name__ == "__main__":

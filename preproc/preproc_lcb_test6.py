@@ -1,6 +1,6 @@
 """Turn a LiveCodeBench release file into tasks."""
 
-from cobalt.flags import run_main
+from cobalt.cli import run_main
 from cobalt.tasks.lcb_door import main
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 """Filter TACO-verified into tasks, check them with their reference solutions, and split them."""
 
-from cobalt.flags import run_main
+from cobalt.cli import run_main
 from cobalt.tasks.taco_door import main
 
 if __name__ == "__main__":

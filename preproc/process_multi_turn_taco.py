@@ -1,7 +1,7 @@
 """Select trajectories and cut them into bandit contexts."""
 
+from cobalt.cli import run_main
 from cobalt.contexts.build import main
-from cobalt.flags import run_main
 
 if __name__ == "__main__":
     run_main(main)

@@ -1,6 +1,6 @@
 """Exchange the expected outputs of public tests, so that no right program can pass them all."""
 
-from cobalt.flags import run_main
+from cobalt.cli import run_main
 from cobalt.tasks.perturb import main
 
 if __name__ == "__main__":

@@ -32,7 +32,8 @@ OUTSIDE = {
 }
 PUBLIC = (
     "cobalt.evaluator.local", "cobalt.evaluator.rule", "cobalt.tasks.own", "cobalt.engines.base",
-    "cobalt.engines", "cobalt.store", "cobalt.stats", "cobalt.records", "cobalt.prompts",
+    "cobalt.engines", "cobalt.rows", "cobalt.output", "cobalt.manifest", "cobalt.schema", "cobalt.testcases",
+    "cobalt.stats", "cobalt.prompts",
     "cobalt.rewards.cobalt", "cobalt.contexts.select", "cobalt.contexts.slice", "cobalt.analysis.compare",
     "cobalt.errors",
 )  # fmt: skip
@@ -106,7 +107,7 @@ def threats() -> str:
 
 def commands() -> str:
     """The help of every command and door."""
-    from cobalt.commands import cli
+    from cobalt import __main__ as cli
 
     text = "# Commands and flags\n\nMade from the code: what `--help` says.\n\n## cobalt\n\n"
     text += f"```text\n{cli.usage()}\n```\n"

@@ -9,10 +9,11 @@ from cobalt.analysis.judge import JudgeSettings, judge_file
 from cobalt.analysis.turn_errors import turn_errors
 from cobalt.analysis.verdicts import LABELS
 from cobalt.engines.base import Completion
+from cobalt.manifest import manifest_path, write_manifest
+from cobalt.output import write_jsonl
 from cobalt.prompts import DEFAULT, load
-from cobalt.records import Row
 from cobalt.report.results import Evaluations, statistics
-from cobalt.store import manifest_path, write_jsonl, write_manifest
+from cobalt.rows import Row
 from cobalt.tasks import tiny
 
 SLOTS = ("constant", "rearrangement", "format")

@@ -11,9 +11,9 @@ from typing import Any
 from cobalt.analysis.cases import patch
 from cobalt.analysis.judge import Judge, JudgeSettings
 from cobalt.analysis.verdicts import CATEGORIES, LABELS, TIE, UNKNOWN, agreement
+from cobalt.cli import Progress
 from cobalt.engines.base import ChatEngine
-from cobalt.pipeline import Progress
-from cobalt.records import Row
+from cobalt.rows import Row
 
 
 def canaries() -> list[Row]:

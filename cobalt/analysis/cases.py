@@ -7,7 +7,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from cobalt.prompts import FEEDBACK_MARKER, PROBLEM_MARKER
-from cobalt.records import ExecutionResult, Row, TestCases
+from cobalt.rows import Row
+from cobalt.schema import ExecutionResult
+from cobalt.testcases import TestCases
 from cobalt.text import extract_code, middle_truncate
 
 _EXPECTED = "Expected Output:\n"

@@ -12,16 +12,18 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from cobalt.analysis.hidden_tests import HiddenTests, hidden_tests
+from cobalt.cli import Progress
 from cobalt.engines.base import ChatEngine
 from cobalt.errors import InfraError, InputError
-from cobalt.pipeline import Progress, failures_path
-from cobalt.records import Row
+from cobalt.manifest import manifest_path
+from cobalt.output import row_ids
+from cobalt.rejects import failures_path
 from cobalt.rollouts.feedback import BlankFeedback, FeedbackPolicy, OtherTaskFeedback
 from cobalt.rollouts.multi_turn import multi_turn, open_source
 from cobalt.rollouts.settings import MultiTurnSettings
 from cobalt.rollouts.source import Rows, Source
+from cobalt.rows import Row, read_rows
 from cobalt.stats import Interval, clustered_mean
-from cobalt.store import manifest_path, read_jsonl, row_ids
 
 if TYPE_CHECKING:
     from cobalt.evaluator.base import Evaluator
@@ -110,7 +112,7 @@ async def best_of_n(
         progress=progress,
     )
     done = await _evaluated(run.output, run.failed, evaluator, settings.seed, progress)
-    found = [row for _, row in read_jsonl(done.run.output)]
+    found = [row for _, row in read_rows(done.run.output)]
     rights = [choices(row, n) for row in found]
     groups = [row.get("group") for row in found]
     return BestOf(

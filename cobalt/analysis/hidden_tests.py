@@ -11,17 +11,18 @@ from typing import TYPE_CHECKING, Any
 
 from cobalt.analysis.outcomes import INFRA_ERROR, Outcomes
 from cobalt.analysis.summary import report_lines, summarize
+from cobalt.cli import Progress, make_progress, parser
 from cobalt.errors import InfraError, InputError
 from cobalt.evaluator.door import evaluator_flags
 from cobalt.files import atomic_write
-from cobalt.flags import parser
-from cobalt.pipeline import Progress, Summary, run_rows
-from cobalt.progress import make_progress
-from cobalt.records import Row, TestCases, require
+from cobalt.manifest import check_resume
+from cobalt.output import write_jsonl
+from cobalt.pipeline import Summary, run_rows
 from cobalt.rollouts.cli import closing_line, file_flags
 from cobalt.rollouts.source import Rows, Source, refuse_overwriting
 from cobalt.rollouts.verdicts import pass_rate, tests_of, verdict
-from cobalt.store import check_resume, read_jsonl, write_jsonl
+from cobalt.rows import Row, read_rows, require
+from cobalt.testcases import TestCases
 from cobalt.text import extract_code
 
 if TYPE_CHECKING:
@@ -111,7 +112,7 @@ async def hidden_tests(
     """Run every program of `conversations` on `hidden_test_cases`, any number of samples (S) and turns (T).
 
     Writes each row with `all_pass_rates` [S][T] (share of hidden tests passed) and `exec_status` [S][T]
-    (one of `cobalt.records.SUITE_STATUSES`) added, with `per_test` also `hidden_test_status` [S][T] (one of
+    (one of `cobalt.schema.SUITE_STATUSES`) added, with `per_test` also `hidden_test_status` [S][T] (one of
     TEST_STATUSES for each hidden test), and the statistics to `summary_path(output)` (see
     `cobalt.analysis.summary.summarize`). Identical programs of a task are run once (`shared_verdicts`);
     `counts.distinct_programs` says how many there were. A program without a verdict after all retries has a
@@ -139,8 +140,7 @@ async def hidden_tests(
 def _finish(run: Summary, wanted: set[str | int], code_from: str, seed: int) -> HiddenTests:
     outcomes: list[Outcomes] = []
     differing = distinct = 0
-    for number, row in read_jsonl(run.output):
-        where = f"{run.output}:{number}"
+    for where, row in read_rows(run.output):
         if row["id"] in wanted:
             outcomes.append(Outcomes.of(row, where))
             differing += _differing(row)
@@ -214,8 +214,8 @@ def _drop_unfinished(output: Path) -> None:
     """Take rows with a missing verdict out of an output, so that they are done again."""
     if not output.exists():
         return
-    if any(_unfinished(row) for _, row in read_jsonl(output, repair=True)):
-        kept = (row for _, row in read_jsonl(output, repair=True) if not _unfinished(row))
+    if any(_unfinished(row) for _, row in read_rows(output, repair=True)):
+        kept = (row for _, row in read_rows(output, repair=True) if not _unfinished(row))
         write_jsonl(output, kept)
 
 

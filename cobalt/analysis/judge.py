@@ -21,15 +21,17 @@ from cobalt.analysis.verdicts import (
     content_hash,
     majority,
 )
+from cobalt.cli import Progress
 from cobalt.engines.base import CONTEXT_OVERFLOW, ChatEngine, Sampling, derived_seed, identity
 from cobalt.errors import InputError
-from cobalt.files import atomic_write
-from cobalt.pipeline import Progress, Summary, run_rows
+from cobalt.files import atomic_write, file_sha256
+from cobalt.manifest import check_resume
+from cobalt.output import write_jsonl
+from cobalt.pipeline import Summary, run_rows
 from cobalt.prompts import DEFAULT, Prompts
-from cobalt.records import Row
 from cobalt.rollouts.source import Rows
+from cobalt.rows import Row, read_rows
 from cobalt.stats import clustered_mean
-from cobalt.store import check_resume, file_sha256, read_jsonl, write_jsonl
 
 STAGE = "judge"
 KEY = "case_sha256"
@@ -162,7 +164,7 @@ def open_cases(path: Rows) -> list[Row]:
     located = (
         ((f"row {n}", row) for n, row in enumerate(path, start=1))
         if isinstance(path, Sequence) and not isinstance(path, str)
-        else ((f"{path}:{n}", row) for n, row in read_jsonl(path))
+        else read_rows(path)
     )
     for where, row in located:
         check_case(row, where)
@@ -201,7 +203,7 @@ async def judge_file(
     check_resume(output, recorded)
     judge = Judge(engine, settings)
     if output.exists():
-        for _, row in read_jsonl(output, repair=True):
+        for _, row in read_rows(output, repair=True):
             judge.remember(row)
     run = await run_rows(
         cases, judge, output=output, concurrency=concurrency, settings=recorded, label=STAGE, key=KEY,
@@ -214,7 +216,7 @@ async def judge_file(
 def _finish(run: Summary, cases: list[Row], input_sha256: str, model: str) -> Judged:
     """Number the rows as the input does now, leave out cases that are gone, and count."""
     places = {case[KEY]: case["judge_seq_id"] for case in cases}
-    rows = [row for _, row in read_jsonl(run.output)]
+    rows = [row for _, row in read_rows(run.output)]
     kept = [row | {"judge_seq_id": places[row[KEY]]} for row in rows if row[KEY] in places]
     kept.sort(key=lambda row: int(row["judge_seq_id"]))
     if kept != rows:

@@ -8,12 +8,11 @@ from typing import Any
 
 from cobalt.analysis.calibration import calibrate, lines
 from cobalt.analysis.judge import Judged, JudgeSettings, judge_file, open_cases
+from cobalt.cli import Parser, make_progress, parser, positive_int
 from cobalt.engines import check, connect
 from cobalt.engines.flags import engine_flags, engine_options, key_flags
 from cobalt.errors import InputError
 from cobalt.files import atomic_write
-from cobalt.flags import Parser, parser, positive_int
-from cobalt.progress import make_progress
 from cobalt.prompts import load
 from cobalt.rollouts.cli import closing_line
 

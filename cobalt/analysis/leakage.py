@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterable
 from typing import Any
 
-from cobalt.records import Row
+from cobalt.rows import Row
 
 STATED, REPEATED, CONTRADICTED, UNSOLVED = "stated", "repeated", "contradicted", "unsolved"
 KINDS = {

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from cobalt.errors import InputError
-from cobalt.records import Row, require, row_id
+from cobalt.rows import Row, require, row_id
 
 NO_CODE, INFRA_ERROR = "no_code", "infra_error"
 FUNCTIONAL, STDIN = "functional", "stdin"

@@ -12,8 +12,7 @@ from typing import Any
 from cobalt.analysis.outcomes import Outcomes
 from cobalt.errors import InputError
 from cobalt.files import settings_hash
-from cobalt.records import Row
-from cobalt.store import read_jsonl
+from cobalt.rows import Row, read_rows
 
 TaskId = str | int
 _NAMED = 3  # tasks named in a refusal
@@ -37,8 +36,8 @@ class EvaluatedRun:
         stage, rates that are no shares, a task that occurs twice, a torn line or no row at all.
         """
         run = cls(name, path)
-        for number, row in read_jsonl(path):
-            run.add(row, f"{path}:{number}")
+        for where, row in read_rows(path):
+            run.add(row, where)
         if not run.outcomes:
             raise InputError(f"{path}: there are no evaluated rows")
         return run

@@ -17,15 +17,16 @@ from typing import Any, NamedTuple
 from cobalt.analysis.cases import Case, Pairs, trajectory_cases
 from cobalt.analysis.hidden_tests import programs_of
 from cobalt.analysis.outcomes import Outcomes
+from cobalt.cli import parser
 from cobalt.errors import InputError
 from cobalt.files import atomic_write
-from cobalt.flags import parser
-from cobalt.inputs import open_input
-from cobalt.records import Row, TestCases, require, row_id
+from cobalt.manifest import read_manifest, write_manifest
+from cobalt.output import write_jsonl
 from cobalt.rollouts.source import Source, refuse_overwriting
 from cobalt.rollouts.verdicts import tests_of
+from cobalt.rows import Row, open_rows, require, row_id
 from cobalt.stats import Interval, clustered_mean
-from cobalt.store import read_manifest, write_jsonl, write_manifest
+from cobalt.testcases import TestCases
 
 MATCHES = ("faithful", "exact")
 STAGE = "turn errors"
@@ -58,7 +59,7 @@ def swapped_pairs(data: str | os.PathLike[str]) -> dict[str | int, Row]:
     `modified_test_cases` (they are not perturbed) or an id that occurs twice.
     """
     found: dict[str | int, Row] = {}
-    for where, row in open_input(data):
+    for where, row in open_rows(data):
         if row.get("modified_test_cases") is None:
             raise InputError(
                 f"{where}: field 'modified_test_cases' is missing: not a perturbed task "
@@ -99,7 +100,7 @@ def turn_errors(
 
     source = Source(rows, check)
     refuse_overwriting(source, output)
-    if Path(output).exists() and any(map(Path(output).samefile, open_input(data).paths)):
+    if Path(output).exists() and any(map(Path(output).samefile, open_rows(data).paths)):
         raise InputError(f"{output} is the data file; give another output file")
     cases: list[tuple[Case, Place]] = []
     rates = _Rates()
@@ -134,7 +135,7 @@ def turn_errors(
     }
     write_jsonl(output, result.rows)
     atomic_write(summary_path(output), json.dumps(result.summary, indent=1, allow_nan=False) + "\n")
-    perturbed = open_input(data)
+    perturbed = open_rows(data)
     inputs: dict[str, str | os.PathLike[str]] = dict(source.inputs())
     if perturbed.path is not None:
         inputs["data_file"] = perturbed.path

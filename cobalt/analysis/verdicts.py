@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from cobalt.prompts import JUDGE_FIELDS, VERDICT_MARKER
-from cobalt.records import Row, require
+from cobalt.rows import Row, require
 
 CATEGORIES = {1: "Hard Coding", 2: "Logic Overfitting", 3: "Semantic Drifting", 4: "Others"}
 LABELS = tuple(f"({number}) {name}" for number, name in CATEGORIES.items())

@@ -13,13 +13,12 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from cobalt.cli import parser, positive_int
 from cobalt.commands.bench_evaluator import Way, measure, medians
 from cobalt.commands.bench_ways import TESTS, TRIVIAL, Run
 from cobalt.commands.bench_ways import evaluator as bare_evaluator
-from cobalt.flags import parser, positive_int
 from cobalt.prompts import DEFAULT
-from cobalt.records import Row
-from cobalt.store import encode_row
+from cobalt.rows import Row, encode_row
 
 _WORDS = [
     "read",

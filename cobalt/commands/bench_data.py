@@ -15,10 +15,10 @@ from dataclasses import dataclass
 from itertools import accumulate
 from pathlib import Path
 
+from cobalt.cli import parser, positive_int
 from cobalt.errors import InfraError
-from cobalt.flags import parser, positive_int
-from cobalt.records import Row
-from cobalt.store import write_jsonl
+from cobalt.output import write_jsonl
+from cobalt.rows import Row
 
 PREPROC = Path(__file__).parents[2] / "preproc"
 WORDS = [
@@ -218,8 +218,8 @@ def bench_reference(folder: Path, tasks: int, tests: int, workers: int) -> Itera
     alone on the same programs, in turns.
     """
     from cobalt.evaluator import LocalEvaluator
-    from cobalt.records import TestCases
     from cobalt.run.meter import Meter
+    from cobalt.testcases import TestCases
 
     rows = list(taco_rows(tasks, tests))
     write_jsonl(folder / "taco.jsonl", rows)
@@ -280,6 +280,6 @@ def main(argv: list[str] | None = None) -> int:
 
 
 if __name__ == "__main__":
-    from cobalt.flags import run_main
+    from cobalt.cli import run_main
 
     run_main(main)

@@ -16,10 +16,9 @@ from dataclasses import asdict, dataclass
 from functools import partial
 from importlib.util import find_spec
 
+from cobalt.cli import make_progress, parser, positive_int
 from cobalt.commands import bench_ways, measured
 from cobalt.commands.bench_ways import BATCH, TESTS, Run
-from cobalt.flags import parser, positive_int
-from cobalt.progress import TerminalProgress, make_progress
 from cobalt.sandbox.policy import LEVELS, package_paths
 
 _LONG = {"inputs": ["1 1"] * 4, "outputs": ["1 1\n" * 500_000] * 4}
@@ -176,18 +175,14 @@ def _open_service(stack: contextlib.ExitStack, workers: int, clients: list[int],
 
 
 def _rounds(ways: list[Way], rounds: int, rates: list[Rate]) -> None:
-    progress = make_progress()
-    try:
+    with make_progress() as progress:
         for number in range(rounds):
             for place, way in enumerate(ways, 1):
                 rates.append(measure(way, number))
                 progress.advance("measured", number * len(ways) + place, rounds * len(ways), way=way.name)
-    finally:
-        if isinstance(progress, TerminalProgress):
-            progress.close()
 
 
 if __name__ == "__main__":
-    from cobalt.flags import run_main
+    from cobalt.cli import run_main
 
     run_main(main)

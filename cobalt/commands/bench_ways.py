@@ -19,9 +19,9 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
+from cobalt.cluster import allow_slow_start
 from cobalt.commands import bare_fork
 from cobalt.evaluator import LocalEvaluator
-from cobalt.slow_start import allow_slow_start
 
 TESTS = 20
 BATCH = 16  # programs in a request to the service

@@ -9,8 +9,8 @@ from typing import Any
 
 from cobalt.analysis.compare import PERMUTATIONS, RESAMPLES, compare
 from cobalt.analysis.runs import EvaluatedRun, named_paths
+from cobalt.cli import parser, positive_int
 from cobalt.errors import InputError
-from cobalt.flags import parser, positive_int
 
 _ABOUT = """Compare evaluated runs task by task: paired differences of Pass@1 at every turn, with 95 %
 intervals (bootstrap over tasks, and over groups where rows have one), a permutation test, Holm's correction

@@ -15,8 +15,8 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
+from cobalt.cli import parser, run_main
 from cobalt.errors import InfraError
-from cobalt.flags import parser, run_main
 from cobalt.sandbox.levels import try_limits
 from cobalt.sandbox.policy import LEVELS
 

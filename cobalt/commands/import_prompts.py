@@ -12,10 +12,10 @@ from collections.abc import Callable, Iterable
 from dataclasses import asdict
 from pathlib import Path
 
+from cobalt.cli import parser
 from cobalt.commands.clone_texts import HOLE, Clone, Text, template
 from cobalt.errors import InputError
 from cobalt.files import atomic_write
-from cobalt.flags import parser
 from cobalt.prompts import (
     ALL_PASSED_MARKER,
     FEEDBACK_MARKER,

@@ -9,8 +9,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from cobalt.cli import parser, positive_int
 from cobalt.errors import InputError
-from cobalt.flags import parser, positive_int
 
 STAGES = ("drill_steps", "clean_steps", "noisy_steps")
 
@@ -135,6 +135,6 @@ def main(argv: list[str] | None = None) -> int:
 
 
 if __name__ == "__main__":
-    from cobalt.flags import run_main
+    from cobalt.cli import run_main
 
     run_main(main)

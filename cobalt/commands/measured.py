@@ -6,8 +6,8 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
+from cobalt.cli import Parser
 from cobalt.files import atomic_write
-from cobalt.flags import Parser
 
 
 def output_flag(flags: Parser) -> None:

@@ -8,9 +8,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from cobalt.cli import Parser, parser, positive_int
 from cobalt.commands import plan_cores
 from cobalt.errors import InputError
-from cobalt.flags import Parser, parser, positive_int
 
 _PIPELINE = (
     "gpu", "gpus", "model", "bench", "scale", "set", "smoke", "assume", "table", "summary",

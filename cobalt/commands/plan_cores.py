@@ -7,8 +7,8 @@ import dataclasses
 import json
 import math
 
+from cobalt.cli import positive_int
 from cobalt.errors import InputError
-from cobalt.flags import positive_int
 from cobalt.training.exposure import SUITE_LIMIT_S, Load, cores_needed, expose
 
 MEMORY_PER_CORE_GIB = 1.0  # address space that one program may use at most

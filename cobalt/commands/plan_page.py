@@ -9,9 +9,9 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
+from cobalt.cli import parser, run_main
 from cobalt.commands import plan
 from cobalt.files import atomic_write
-from cobalt.flags import parser, run_main
 from cobalt.planning.assumptions import Assumptions, markdown
 from cobalt.planning.models import KNOWN
 from cobalt.training.memory import GIB

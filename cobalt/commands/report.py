@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from cobalt.flags import parser
-from cobalt.pipeline import make_progress
-from cobalt.progress import TerminalProgress
+from cobalt.cli import make_progress, parser
 from cobalt.report.build import PAGE, build
 
 _ABOUT = """Make a static report that opens from disk: Pass@1 and Pass@k with intervals, paired differences,
@@ -23,12 +21,8 @@ def main(argv: list[str] | None = None) -> int:
     flags.add_argument("--title", help="of the page")
     flags.add_argument("--seed", type=int, default=0, help="of bootstrap and permutations")
     args = flags.parse_args(argv)
-    progress = make_progress()
-    try:
+    with make_progress() as progress:
         made = build(args.runs, args.output, title=args.title, seed=args.seed, progress=progress)
-    finally:
-        if isinstance(progress, TerminalProgress):
-            progress.close()
     trajectories = sum(run["summary"]["counts"]["trajectories"] for run in made.runs)
     print(f"{args.output}/{PAGE}: {len(made.runs)} runs, {trajectories:,} trajectories; open it in a browser")
     for note in made.notes:

@@ -16,11 +16,11 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from cobalt.cli import parser, positive_int
 from cobalt.commands.study_report import WALL_SUFFIX, report
 from cobalt.errors import InputError
 from cobalt.files import atomic_write
-from cobalt.flags import parser, positive_int
-from cobalt.records import Row
+from cobalt.rows import Row, read_rows
 from cobalt.run.config import load, model_folder
 from cobalt.run.dialogues import multi_turn
 from cobalt.run.job import Job, complete
@@ -29,7 +29,6 @@ from cobalt.run.ptb import perturbed_contexts
 from cobalt.run.runner import Runner, lines
 from cobalt.run.stages import data_stages
 from cobalt.run.view import View
-from cobalt.store import read_jsonl
 
 LEARNING_RATES = (1e-4, 4e-4)
 # arm -> (recipe, what its training reads)
@@ -220,7 +219,7 @@ class Study:
 
 
 def _rows(path: Path) -> Iterator[Row]:
-    return (row for _, row in read_jsonl(path))
+    return (row for _, row in read_rows(path))
 
 
 def _collect(job: Job, meter: Meter) -> dict[str, float]:

@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from cobalt.files import atomic_write
+from cobalt.rows import read_rows
 from cobalt.stats import Interval, clustered_mean, paired_bootstrap
-from cobalt.store import read_jsonl
 
 WALL_SUFFIX = "_equal_wall"
 Rates = dict[Any, list[list[float]]]  # task -> samples of all seeds -> right (1.0) or not, per turn
@@ -18,7 +18,7 @@ def rates(files: Sequence[str]) -> Rates:
     """Right programs by task, sample (seeds pooled) and turn. Programs without a verdict are left out."""
     found: Rates = {}
     for path in files:
-        for _, row in read_jsonl(path):
+        for _, row in read_rows(path):
             for sample in row["all_pass_rates"]:
                 if all(rate is not None for rate in sample):
                     found.setdefault(row["id"], []).append([float(rate == 1.0) for rate in sample])

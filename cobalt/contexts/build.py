@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
+from cobalt.cli import Progress, make_progress, parser, positive_int, tell
 from cobalt.contexts.builder import Builder, Built, chunks
 from cobalt.contexts.parallel import in_order
 from cobalt.contexts.select import SELECTIONS, Selection
@@ -20,20 +21,17 @@ from cobalt.contexts.summary import Summary, draw_lengths
 from cobalt.contexts.tokens import PromptCounter, load_tokenizer
 from cobalt.errors import InputError
 from cobalt.files import StrPath, replacing, writing
-from cobalt.flags import parser, positive_int
-from cobalt.inputs import INPUT_HELP, Input, Raw, open_input
-from cobalt.progress import Progress
-from cobalt.records import Row
+from cobalt.manifest import write_manifest
 from cobalt.rejects import Rejects
-from cobalt.store import write_manifest
-from cobalt.tasks.doors import bad_row_flag, cores, shown, tell
+from cobalt.rows import INPUT_HELP, Raw, Row, Rows, open_rows
+from cobalt.tasks.doors import bad_row_flag, cores
 
 DEFAULT_MODEL = "Qwen/Qwen3-8B"
 DEFAULT_SEED = 42
 
 
 def build_contexts(
-    source: Input | StrPath | Iterable[Row],
+    source: Rows | StrPath | Iterable[Row],
     output: StrPath,
     *,
     is_test: bool = False,
@@ -48,14 +46,14 @@ def build_contexts(
     histogram: bool = False,
     progress: Progress | None = None,
 ) -> Summary:
-    """Select, slice and shuffle; replaces ``output`` (JSONL of `cobalt.records.ContextRow`) atomically.
+    """Select, slice and shuffle; replaces ``output`` (JSONL of `cobalt.schema.ContextRow`) atomically.
 
     Each task that is not skipped gives its opening as a context (of any length, as published), then the
     slices of its kept trajectories. Rows are held on disk; in memory each leaves an offset. The order is
     that of ``random.Random(seed).shuffle``, whatever the number of processes.
 
     Args:
-        source: path of a JSONL file of `cobalt.records.EvalRow` or ``NAME[:split]``, or the rows.
+        source: path of a JSONL file of `cobalt.schema.EvalRow` or ``NAME[:split]``, or the rows.
         is_test: use the validation rule of selection.
         policy: ``faithful`` or ``fixed`` stop rules (see `cobalt.contexts.slice.slices`).
         selection: which trajectories of a task are cut (see `cobalt.contexts.select.select`).
@@ -77,8 +75,8 @@ def build_contexts(
         raise InputError(f"--selection must be one of {', '.join(SELECTIONS)}, got {selection!r}")
     output = Path(output)
     if isinstance(source, str | os.PathLike):
-        source = open_input(source)
-    paths = source.paths if isinstance(source, Input) else []
+        source = open_rows(source)
+    paths = source.paths if isinstance(source, Rows) else []
     if any(output.exists() and output.samefile(path) for path in paths):
         raise InputError(f"{output} is the input: give another --output_file")
     counter = PromptCounter(load_tokenizer(model_name) if tokenizer is None else tokenizer)
@@ -125,7 +123,7 @@ def build_contexts(
         inputs=paths if len(paths) == 1 else [],
         counts=summary.counts(),
         extra={"warnings": summary.warnings, "wall_s": summary.wall_s, "workers": workers}
-        | ({"input": source.facts()} if isinstance(source, Input) else {}),
+        | ({"input": source.facts()} if isinstance(source, Rows) else {}),
     )
     return summary
 
@@ -135,17 +133,17 @@ def histogram_path(output: StrPath) -> Path:
     return Path(os.fspath(output) + ".prompt_tokens.png")
 
 
-def _raw(source: Input | Iterable[Row]) -> Iterator[tuple[str, Raw]]:
-    if isinstance(source, Input):
+def _raw(source: Rows | Iterable[Row]) -> Iterator[tuple[str, Raw]]:
+    if isinstance(source, Rows):
         return source.raw()
     return ((f"row {number}", row) for number, row in enumerate(source, start=1))
 
 
-def _name(source: Input | Iterable[Row]) -> str:
-    return source.name if isinstance(source, Input) else "the input"
+def _name(source: Rows | Iterable[Row]) -> str:
+    return source.name if isinstance(source, Rows) else "the input"
 
 
-def _good(source: Input | Iterable[Row], builder: Builder, workers: int, rejects: Rejects) -> Iterator[Built]:
+def _good(source: Rows | Iterable[Row], builder: Builder, workers: int, rejects: Rejects) -> Iterator[Built]:
     """What became of every good row, in order; ids that occur twice are bad."""
     seen: set[str | int] = set()
     waiting: list[list[tuple[str, Raw]]] = []
@@ -189,9 +187,9 @@ def main(argv: list[str] | None = None) -> int:
     flags.add_argument("--workers", type=positive_int, help="processes (default: one per core)")
     bad_row_flag(flags)
     args = flags.parse_args(argv)
-    with shown() as progress:
+    with make_progress() as progress:
         summary = build_contexts(
-            open_input(args.input_file),
+            open_rows(args.input_file),
             args.output_file,
             is_test=args.is_test,
             policy=args.policy,

@@ -13,9 +13,7 @@ from cobalt.contexts.summary import Summary
 from cobalt.contexts.tokens import PromptCounter
 from cobalt.contexts.trajectories import Trajectories, read_trajectories
 from cobalt.errors import InputError
-from cobalt.inputs import Raw, parsed
-from cobalt.records import Row
-from cobalt.store import encode_row
+from cobalt.rows import Raw, Row, encode_row, parsed
 
 CHUNK_BYTES = 1 << 20
 CHUNK_ROWS = 64

@@ -13,7 +13,7 @@ from typing import Any, BinaryIO
 
 import pyarrow as pa
 
-from cobalt.records import Row
+from cobalt.rows import Row
 
 METADATA_KEY = b"cobalt.json_columns"
 BATCH_ROWS = 256

@@ -1,6 +1,6 @@
 """The doors from contexts or tasks to the trainer's Parquet files; `cobalt.contexts.restore` leads back.
 
-``train.parquet`` and ``test.parquet`` have the columns that verl reads (`cobalt.records.ParquetRow`) beside
+``train.parquet`` and ``test.parquet`` have the columns that verl reads (`cobalt.schema.ParquetRow`) beside
 those of the input (arXiv 2602.03806, released data scripts).
 """
 
@@ -13,21 +13,20 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
+from cobalt.cli import parser, positive_int, tell
 from cobalt.contexts.tokens import PromptCounter, load_tokenizer
 from cobalt.contexts.verl_rows import Kind, VerlRows
 from cobalt.errors import InputError
 from cobalt.files import StrPath, replacing
-from cobalt.flags import parser, positive_int
-from cobalt.inputs import INPUT_HELP, Input, RowList, open_input
+from cobalt.manifest import write_manifest
 from cobalt.prompts import Prompts, load
-from cobalt.records import Row
 from cobalt.rejects import Rejects, checked
-from cobalt.store import write_manifest
-from cobalt.tasks.doors import bad_row_flag, tell
+from cobalt.rows import INPUT_HELP, Row, Rows, open_rows
+from cobalt.tasks.doors import bad_row_flag
 
 FILES = {"train": "train.parquet", "test": "test.parquet"}  # by split, as the trainer's settings name them
 
-Rows = Input | StrPath | Sequence[Row]
+Given = Rows | StrPath | Sequence[Row]
 
 
 @dataclass
@@ -65,8 +64,8 @@ class Summary:
 
 
 def build_parquet(
-    train: Rows,
-    val: Rows,
+    train: Given,
+    val: Given,
     local_dir: StrPath,
     *,
     kind: Kind = "multi_turn",
@@ -80,7 +79,7 @@ def build_parquet(
     """Replace ``train.parquet`` and ``test.parquet`` in ``local_dir``, each atomically and after all checks.
 
     Args:
-        train: a file or ``NAME[:split]``, or rows: contexts (`cobalt.records.ContextRow`) if ``kind`` is
+        train: a file or ``NAME[:split]``, or rows: contexts (`cobalt.schema.ContextRow`) if ``kind`` is
             ``multi_turn``, tasks with ``instruction`` if it is ``single_turn``.
         val: the same, for ``test.parquet``.
         prompts: whose system message opens single-turn prompts; default: the built-in set ``default``.
@@ -139,7 +138,7 @@ def build_parquet(
 
 
 def _good(
-    source: Input,
+    source: Rows,
     rejects: Rejects,
     shape: VerlRows,
     counter: PromptCounter | None,
@@ -167,11 +166,13 @@ def _good(
         raise InputError(f"{source.name}: every prompt has more than {limit} tokens (--max_prompt_length)")
 
 
-def _opened(source: Rows, split: str) -> Input:
-    if isinstance(source, Input):
+def _opened(source: Given, split: str) -> Rows:
+    if isinstance(source, Rows):
         return source
     return (
-        open_input(source) if isinstance(source, str | os.PathLike) else RowList(f"the {split} split", source)
+        open_rows(source)
+        if isinstance(source, str | os.PathLike)
+        else Rows(f"the {split} split", table=source)
     )
 
 
@@ -181,7 +182,7 @@ def _as_is(row: Row, where: str) -> Row:
 
 def _write_manifests(
     folder: Path,
-    sources: dict[str, Input],
+    sources: dict[str, Rows],
     shape: VerlRows,
     summary: Summary,
     model_name: str | None,

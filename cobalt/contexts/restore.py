@@ -10,13 +10,13 @@ from typing import Any
 from cobalt.contexts.verl_rows import NO_ID, VERL_COLUMNS
 from cobalt.errors import InputError
 from cobalt.files import StrPath
-from cobalt.records import Row
+from cobalt.rows import Row
 
 
 def read_parquet(path: StrPath) -> Iterator[Row]:
     """The input rows of a Parquet file of this stage, or of the published scripts.
 
-    Gives contexts (`cobalt.records.ContextRow`) or, for a single-turn file, tasks, with whatever other
+    Gives contexts (`cobalt.schema.ContextRow`) or, for a single-turn file, tasks, with whatever other
     columns the file kept. Nulls are left out. Raises InputError for a file that is no Parquet or lacks a
     column.
     """

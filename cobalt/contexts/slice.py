@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Literal, get_args
 
 from cobalt.prompts import ALL_PASSED_MARKER, is_all_passed
-from cobalt.records import Message
+from cobalt.schema import Message
 
 MAX_PROGRAMS = 3
 MAX_PROMPT_TOKENS = 10_000

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from cobalt.errors import InputError
-from cobalt.records import Message
+from cobalt.schema import Message
 
 
 def encodable(text: str) -> str:

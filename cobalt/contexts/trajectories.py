@@ -9,7 +9,9 @@ from typing import Any
 
 from cobalt.contexts.select import all_solved, combined_rate
 from cobalt.errors import InputError
-from cobalt.records import Message, Row, TestCases, require, row_id
+from cobalt.rows import Row, require, row_id
+from cobalt.schema import Message
+from cobalt.testcases import TestCases
 
 ASSUMED_PUBLIC = 4
 

@@ -9,7 +9,9 @@ from cobalt.contexts.tokens import encodable
 from cobalt.contexts.trajectories import check_conversation
 from cobalt.errors import InputError
 from cobalt.prompts import Prompts
-from cobalt.records import Message, Row, TestCases, require, row_id
+from cobalt.rows import Row, require, row_id
+from cobalt.schema import Message
+from cobalt.testcases import TestCases
 
 DATA_SOURCE = "code_taco_verified"
 ABILITY = "code"

@@ -9,7 +9,7 @@ from collections.abc import Coroutine, Iterable
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from cobalt.records import Message
+from cobalt.schema import Message
 
 STOP, LENGTH, CONTEXT_OVERFLOW, CONTENT_FILTER = "stop", "length", "context_overflow", "content_filter"
 

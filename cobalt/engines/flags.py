@@ -6,9 +6,9 @@ import argparse
 import sys
 from typing import Any
 
+from cobalt.cli import Parser, positive_int
 from cobalt.engines import ENGINES, OWN
 from cobalt.errors import InputError
-from cobalt.flags import Parser, positive_int
 
 # published flag -> (the variable to set instead, the parameter of the request)
 _KEYS = {

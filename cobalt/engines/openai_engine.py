@@ -21,7 +21,7 @@ from cobalt.engines.base import (
     without_surrogates,
 )
 from cobalt.errors import CobaltError, InfraError, InputError
-from cobalt.records import Message
+from cobalt.schema import Message
 
 KEY_VARIABLE = "OPENAI_API_KEY"
 SESSION_HEADER = "x-session-id"  # what routers send a trajectory's requests to the same replica by

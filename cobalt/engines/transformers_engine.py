@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 from cobalt.engines.base import Completion, Sampling, without_surrogates
 from cobalt.errors import InfraError, InputError
-from cobalt.records import Message
+from cobalt.schema import Message
 
 if TYPE_CHECKING:  # it loads torch
     from cobalt.engines.sampler import SampledRow

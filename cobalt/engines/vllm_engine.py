@@ -10,7 +10,7 @@ from cobalt.cluster import application
 from cobalt.engines.base import STOP, Completion, Sampling
 from cobalt.engines.openai_engine import OpenAIEngine
 from cobalt.errors import InfraError, InputError
-from cobalt.records import Message
+from cobalt.schema import Message
 
 APPLICATION = "vllm_actor"
 DEPLOYMENT = "VllmEngineActor"

@@ -19,11 +19,10 @@ from ray import serve
 from ray.serve import Application
 from ray.serve.config import RequestRouterConfig
 
-from cobalt.cluster import amounts
+from cobalt.cluster import allow_slow_start, amounts
 from cobalt.engines.base import CONTEXT_OVERFLOW, STOP, without_surrogates
 from cobalt.engines.vllm_engine import DEPLOYMENT
 from cobalt.errors import InputError
-from cobalt.slow_start import allow_slow_start
 
 _AFFINITY = "ray.serve.experimental.consistent_hash_router.ConsistentHashRouter"
 

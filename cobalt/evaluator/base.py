@@ -9,7 +9,8 @@ from types import TracebackType
 from typing import Any, Protocol, Self
 
 from cobalt.evaluator.rule import Rule
-from cobalt.records import ExecutionResult, TestCases
+from cobalt.schema import ExecutionResult
+from cobalt.testcases import TestCases
 
 Tests = TestCases | Mapping[str, Any] | str
 

@@ -1,6 +1,6 @@
 """The flags by which every door that runs programs says where."""
 
-from cobalt.flags import Parser, positive_int
+from cobalt.cli import Parser, positive_int
 
 
 def evaluator_flags(flags: Parser) -> None:

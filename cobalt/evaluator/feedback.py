@@ -3,7 +3,7 @@
 import json
 from typing import Any
 
-from cobalt.records import ExecutionResult
+from cobalt.schema import ExecutionResult
 from cobalt.text import middle_truncate
 
 

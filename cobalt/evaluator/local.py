@@ -11,10 +11,11 @@ from cobalt.evaluator.base import SubmittingEvaluator, Tests, infra_result
 from cobalt.evaluator.rule import PUBLISHED, Rule
 from cobalt.evaluator.sharing import SharedVerdicts
 from cobalt.evaluator.suite import judge_suite
-from cobalt.records import SKIPPED, ExecutionResult, TestCases
 from cobalt.sandbox.levels import resolve
 from cobalt.sandbox.policy import Limits
 from cobalt.sandbox.pool import Pool
+from cobalt.schema import SKIPPED, ExecutionResult
+from cobalt.testcases import TestCases
 
 NO_CODE = "No code block could be extracted."
 

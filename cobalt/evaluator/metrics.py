@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from ray.util import metrics
 
 from cobalt.evaluator.local import LocalEvaluator
-from cobalt.records import SKIPPED, ExecutionResult
+from cobalt.schema import SKIPPED, ExecutionResult
 
 
 class ReplicaMetrics:

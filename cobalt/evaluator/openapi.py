@@ -4,7 +4,7 @@ from typing import Any
 
 from cobalt import __version__
 from cobalt.evaluator.request import ROUTE, TOKEN_VARIABLE
-from cobalt.records import SKIPPED, SUITE_STATUSES, TEST_STATUSES
+from cobalt.schema import SKIPPED, SUITE_STATUSES, TEST_STATUSES
 
 
 def _array(items: dict[str, Any], **more: Any) -> dict[str, Any]:

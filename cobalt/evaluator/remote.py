@@ -11,8 +11,8 @@ from cobalt.errors import BadRequest, CobaltError, InfraError, InputError
 from cobalt.evaluator.base import SubmittingEvaluator, Tests
 from cobalt.evaluator.request import canary, make_request
 from cobalt.evaluator.rule import Rule
-from cobalt.records import SKIPPED, ExecutionResult
 from cobalt.sandbox.policy import Limits
+from cobalt.schema import SKIPPED, ExecutionResult
 
 _TRIES = 6
 _REFUSED_S = 1800.0  # a service that is alive but full is asked again for this long

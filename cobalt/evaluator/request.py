@@ -8,7 +8,7 @@ from typing import Any
 
 from cobalt.errors import BadRequest
 from cobalt.evaluator.rule import PUBLISHED, Rule, rule_of
-from cobalt.records import TestCases
+from cobalt.testcases import TestCases
 
 APPLICATION = "evaluator"
 DEPLOYMENT = "Evaluator"

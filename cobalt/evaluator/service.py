@@ -21,16 +21,15 @@ from ray.serve import Application
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
-from cobalt.cluster import amounts
+from cobalt.cluster import allow_slow_start, amounts
 from cobalt.errors import BadRequest, InfraError
 from cobalt.evaluator.local import LocalEvaluator
 from cobalt.evaluator.metrics import ReplicaMetrics
 from cobalt.evaluator.openapi import document
 from cobalt.evaluator.request import DEPLOYMENT, TOKEN_VARIABLE, canary, parse_request
 from cobalt.evaluator.rule import Rule
-from cobalt.records import ExecutionResult
 from cobalt.sandbox.policy import Limits
-from cobalt.slow_start import allow_slow_start
+from cobalt.schema import ExecutionResult
 
 _LARGE_BYTES = 1 << 20  # from here on a body is parsed off the event loop
 

@@ -10,7 +10,8 @@ from concurrent.futures import Future
 
 from cobalt.evaluator.output import encode
 from cobalt.evaluator.rule import Rule
-from cobalt.records import ExecutionResult, TestCases
+from cobalt.schema import ExecutionResult
+from cobalt.testcases import TestCases
 
 _REMEMBERED_TESTS = 20_000  # some 30 MB at most
 

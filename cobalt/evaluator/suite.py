@@ -11,11 +11,12 @@ from cobalt.evaluator.base import infra_result
 from cobalt.evaluator.kills import MemoryKills
 from cobalt.evaluator.output import Output, decode, encode
 from cobalt.evaluator.rule import Rule
-from cobalt.records import SKIPPED, ExecutionResult, TestCases, TestResult
 from cobalt.sandbox.policy import Limits
 from cobalt.sandbox.pool import Pool
 from cobalt.sandbox.run_files import RunFiles
 from cobalt.sandbox.worker import Program, RunFacts, WorkerLost
+from cobalt.schema import SKIPPED, ExecutionResult, TestResult
+from cobalt.testcases import TestCases
 
 _RUNS_PER_TEST = 2  # a test that a fault of ours ended is run again once, on another worker
 _FAULTS = (WorkerLost, OSError, MemoryError)  # the latter two: descriptors or memory of this process

@@ -15,15 +15,15 @@ from cobalt.analysis.compare import compare
 from cobalt.analysis.runs import EvaluatedRun, refuse_unlike
 from cobalt.analysis.summary import summarize
 from cobalt.analysis.turn_errors import model_of
+from cobalt.cli import Progress
 from cobalt.errors import InputError
-from cobalt.files import atomic_write, plain, writing
+from cobalt.files import atomic_write, file_sha256, plain, writing
 from cobalt.manifest import versions
-from cobalt.pipeline import Progress
 from cobalt.report import tables
 from cobalt.report.charts import RUN_COLOURS
 from cobalt.report.sources import Sources, find
 from cobalt.report.trajectories import Writer
-from cobalt.store import file_sha256, read_jsonl
+from cobalt.rows import read_rows
 
 SCHEMA = 1
 PAGE, DATA = "index.html", "report.json"
@@ -106,13 +106,13 @@ def _read(
     for number, (name, path) in enumerate(sources.evaluated.items()):
         run = EvaluatedRun(name, path)
         places = sources.places.get(name, {})
-        for line, row in read_jsonl(path):
-            outcome = run.add(row, f"{path}:{line}")
+        for read, (where, row) in enumerate(read_rows(path), start=1):
+            outcome = run.add(row, where)
             if outcome.id not in flags:
                 flags[outcome.id] = leakage.leaks(row)
             writer.add(number, row, outcome, places, flags[outcome.id])
             if progress is not None:
-                progress.advance(f"reading {name}", line, None)
+                progress.advance(f"reading {name}", read, None)
         if not run.outcomes:
             raise InputError(f"{path}: there are no evaluated rows")
         evaluated.append(run)
@@ -172,7 +172,7 @@ def _title(runs: Sequence[Mapping[str, Any]]) -> str:
 
 
 def _metrics(path: Path) -> list[dict[str, Any]]:
-    return [row for _, row in read_jsonl(path, repair=True)]
+    return [row for _, row in read_rows(path, repair=True)]
 
 
 _CONTEXT_STEPS = (

@@ -7,9 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from cobalt.prompts import feedback_of, is_all_passed
-from cobalt.records import Row
 from cobalt.report.evidence import TaskId
-from cobalt.store import read_jsonl
+from cobalt.rows import Row, read_rows
 from cobalt.text import extract_code
 
 Rates = list[float]
@@ -73,7 +72,7 @@ def _varied(ids: Sequence[TaskId], rows: dict[TaskId, Row], wanted: int, taken: 
 
 
 def _rows(path: Path) -> dict[TaskId, Row]:
-    return {row["id"]: row for _, row in read_jsonl(path)}
+    return {row["id"]: row for _, row in read_rows(path)}
 
 
 def _rates(row: Row) -> Rates:

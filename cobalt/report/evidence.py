@@ -10,9 +10,8 @@ from typing import Any
 from cobalt.analysis.outcomes import Outcomes, task_rates
 from cobalt.analysis.summary import summarize
 from cobalt.errors import InfraError, InputError
-from cobalt.records import Row, row_id
+from cobalt.rows import Row, read_rows, row_id
 from cobalt.stats import Interval, clustered_mean, paired_bootstrap
-from cobalt.store import read_jsonl
 
 TaskId = str | int
 
@@ -33,8 +32,7 @@ class Arm:
         not a result yet.
         """
         outcomes, slots = [], {}
-        for number, row in read_jsonl(path):
-            where = f"{path}:{number}"
+        for where, row in read_rows(path):
             outcome = Outcomes.of(row, where)
             if outcome.infra_errors:
                 raise InfraError(f"{where}: {outcome.infra_errors} programs have no verdict; evaluate again")

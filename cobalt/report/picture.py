@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from cobalt.cli import parser
 from cobalt.errors import InputError
-from cobalt.flags import parser
 from cobalt.report.page import LABELS, arms_of
 from cobalt.report.plots import draw_pass_by_turn
 

@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from cobalt.analysis import leakage
+from cobalt.cli import Progress
 from cobalt.files import atomic_write
-from cobalt.pipeline import Progress
 from cobalt.report import charts, words
 from cobalt.report.charts import LIGHT, PAGE, Colours
 from cobalt.report.plots import inline_svg

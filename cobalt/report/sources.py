@@ -11,9 +11,10 @@ from typing import Any
 from cobalt.analysis.runs import named_paths
 from cobalt.analysis.verdicts import content_hash
 from cobalt.errors import InputError
+from cobalt.files import file_sha256
+from cobalt.manifest import manifest_path, read_manifest
 from cobalt.prompts import JUDGE_FIELDS
-from cobalt.records import Row
-from cobalt.store import file_sha256, manifest_path, read_jsonl, read_manifest
+from cobalt.rows import Row, read_rows
 
 EVALUATED, ERRORS, JUDGED, METRICS = "evaluated", "turn errors", "judged", "metrics"
 _IN_FOLDERS = {  # of a run of `cobalt run`: what belongs into its report, in this order
@@ -119,7 +120,7 @@ def _of_folder(folder: Path) -> Iterator[tuple[str, Path]]:
 
 def _kind(path: Path, missing: str | None = None) -> str:
     """What the rows of a file are, by the first; `missing` instead of an error for other rows."""
-    first: Row = next((row for _, row in read_jsonl(path, repair=missing is not None)), {})
+    first: Row = next((row for _, row in read_rows(path, repair=missing is not None)), {})
     if "all_pass_rates" in first:
         return EVALUATED
     if set(JUDGE_FIELDS) <= set(first):
@@ -160,13 +161,13 @@ def _attach(found: Sources, files: Sequence[tuple[str, Path]]) -> None:
         _put(found.errors, name, path)
         by_hash[file_sha256(path)] = name
         found.error_summaries[name] = summary
-        rows = [row for _, row in read_jsonl(path)]
+        rows = [row for _, row in read_rows(path)]
         hashes = [content_hash(row) for row in rows]
         places = [(place[0], place[1], place[2]) for place in summary["places"]]
         found.places[name] = dict.fromkeys(places)
         for judged in (other for kind, other in files if kind == JUDGED):
             if _input_sha256(judged) == file_sha256(path):
-                verdicts = {content_hash(row): row.get("verdict") for _, row in read_jsonl(judged)}
+                verdicts = {content_hash(row): row.get("verdict") for _, row in read_rows(judged)}
                 _put(found.judged, name, judged)
                 found.judge_summaries[name] = _json(Path(f"{judged}.summary.json")) or {}
                 for place, key in zip(places, hashes, strict=True):

@@ -15,7 +15,7 @@ from typing import Any
 
 from cobalt.analysis.outcomes import Outcomes
 from cobalt.prompts import PROBLEM_MARKER, feedback_of, is_all_passed
-from cobalt.records import Row
+from cobalt.rows import Row
 from cobalt.text import THINK_END, extract_code, middle_truncate
 
 _THINKING = 20_000  # characters of thinking kept, from both ends

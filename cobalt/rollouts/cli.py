@@ -8,19 +8,19 @@ import contextlib
 from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any
 
+from cobalt.cli import Parser, make_progress, parser, positive_int
 from cobalt.engines import check, connect
 from cobalt.engines.base import ChatEngine
 from cobalt.engines.flags import engine_flags, engine_options, key_flags
 from cobalt.errors import InputError
 from cobalt.evaluator.base import Evaluator
 from cobalt.evaluator.door import evaluator_flags
-from cobalt.flags import Parser, parser, positive_int
-from cobalt.inputs import INPUT_HELP
-from cobalt.pipeline import Summary, failures_path
-from cobalt.progress import make_progress
+from cobalt.pipeline import Summary
 from cobalt.prompts import load
+from cobalt.rejects import failures_path
 from cobalt.rollouts.settings import DEFAULT_SAMPLES, Budget, RolloutSettings
 from cobalt.rollouts.source import Source, refuse_overwriting
+from cobalt.rows import INPUT_HELP
 
 _CHARACTERS_PER_TOKEN = 4
 _USUAL_COMPLETION = 1500  # tokens; the median of 8B reasoning models on such tasks is of this order

@@ -20,8 +20,8 @@ from typing import Any
 
 from cobalt.errors import InfraError, InputError
 from cobalt.files import StrPath, replacing
-from cobalt.records import Row, row_id
-from cobalt.store import encode_row, repair_tail
+from cobalt.output import repair_tail
+from cobalt.rows import Row, encode_row, row_id
 
 COMPACT_BYTES = 128 << 20
 SPENT = ("programs", "prompt_tokens", "completion_tokens", "cost")

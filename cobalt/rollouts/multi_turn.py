@@ -5,12 +5,11 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+from cobalt.cli import Progress, positive_int
 from cobalt.engines.base import ChatEngine
 from cobalt.errors import InputError
 from cobalt.evaluator.base import Evaluator
-from cobalt.flags import positive_int
-from cobalt.pipeline import Progress, Summary
-from cobalt.records import Row, require
+from cobalt.pipeline import Summary
 from cobalt.rollouts.cli import carry_out, rollout_flags, sampling_given
 from cobalt.rollouts.feedback import FeedbackPolicy
 from cobalt.rollouts.runner import Runner, programs_to_sample
@@ -18,6 +17,7 @@ from cobalt.rollouts.settings import Budget, MultiTurnSettings
 from cobalt.rollouts.source import Rows, Source, refuse_overwriting
 from cobalt.rollouts.trajectory import Trajectory, columns
 from cobalt.rollouts.verdicts import TEST_SETS, shown_tests
+from cobalt.rows import Row, require
 
 STAGE = "multi turn"
 

@@ -9,8 +9,8 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from cobalt.cli import Progress
 from cobalt.engines.base import ChatEngine, Completion
-from cobalt.pipeline import Progress
 
 EVERY_S = 1.0
 STALLED_S = 60.0

@@ -14,13 +14,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from cobalt.cli import Progress
 from cobalt.engines.base import CONTEXT_OVERFLOW, ChatEngine, Completion, Sampling, identity
 from cobalt.errors import CobaltError, InfraError, InputError
 from cobalt.evaluator.base import Evaluator
 from cobalt.evaluator.feedback import first_failure
 from cobalt.manifest import check_resume, read_manifest
-from cobalt.pipeline import Progress, Stop, Stopped, Summary, run_rows
-from cobalt.records import ExecutionResult, Row, TestCases
+from cobalt.pipeline import Stop, Stopped, Summary, run_rows
 from cobalt.rollouts.feedback import FeedbackPolicy, Place
 from cobalt.rollouts.journal import Id, Journal, journal_path
 from cobalt.rollouts.progress import Meter
@@ -28,6 +28,9 @@ from cobalt.rollouts.settings import Budget, MultiTurnSettings
 from cobalt.rollouts.source import Source
 from cobalt.rollouts.trajectory import Trajectory, read_response, usage
 from cobalt.rollouts.verdicts import verdict
+from cobalt.rows import Row
+from cobalt.schema import ExecutionResult
+from cobalt.testcases import TestCases
 
 _POLL_S = 0.05
 

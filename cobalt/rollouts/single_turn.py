@@ -5,16 +5,17 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+from cobalt.cli import Progress
 from cobalt.engines.base import ChatEngine
 from cobalt.evaluator.base import Evaluator
-from cobalt.pipeline import Progress, Summary
-from cobalt.records import Row, require
+from cobalt.pipeline import Summary
 from cobalt.rollouts.cli import carry_out, rollout_flags, sampling_given
 from cobalt.rollouts.runner import Runner
 from cobalt.rollouts.settings import Budget, MultiTurnSettings, RolloutSettings
 from cobalt.rollouts.source import Rows, Source, refuse_overwriting
 from cobalt.rollouts.trajectory import Trajectory
 from cobalt.rollouts.verdicts import tests_of
+from cobalt.rows import Row, require
 
 STAGE = "single turn"
 

@@ -9,9 +9,7 @@ from itertools import islice
 from pathlib import Path
 
 from cobalt.errors import InputError
-from cobalt.inputs import open_input
-from cobalt.records import Row, row_id
-from cobalt.store import encode_row
+from cobalt.rows import Row, encode_row, open_rows, row_id
 
 Rows = str | os.PathLike[str] | Sequence[Row]
 
@@ -34,7 +32,7 @@ class Source:
     ) -> None:
         self._located: Iterable[tuple[str, Row]]
         if isinstance(rows, str | os.PathLike):
-            self._located = opened = open_input(os.fspath(rows))
+            self._located = opened = open_rows(os.fspath(rows))
             name, self.path = opened.name, opened.path
         else:
             self._located = [(f"row {number}", row) for number, row in enumerate(rows, start=1)]

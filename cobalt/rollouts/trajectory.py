@@ -6,9 +6,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from cobalt.engines.base import CONTEXT_OVERFLOW, Completion
-from cobalt.records import ExecutionResult, Message, Row
 from cobalt.rollouts.settings import MultiTurnSettings
 from cobalt.rollouts.verdicts import pass_rate
+from cobalt.rows import Row
+from cobalt.schema import ExecutionResult, Message
 from cobalt.text import THINK_END, after_thinking, extract_code, shorten
 
 

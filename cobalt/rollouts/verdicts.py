@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from cobalt.errors import InfraError, InputError
 from cobalt.evaluator.base import Evaluator
-from cobalt.records import ExecutionResult, Row, TestCases
+from cobalt.rows import Row
+from cobalt.schema import ExecutionResult
+from cobalt.testcases import TestCases
 
 TEST_SETS = ("auto", "public", "perturbed")
 

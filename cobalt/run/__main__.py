@@ -1,6 +1,6 @@
 """`python -m cobalt.run CONFIG --out FOLDER`."""
 
-from cobalt.flags import run_main
+from cobalt.cli import run_main
 from cobalt.run.cli import main
 
 if __name__ == "__main__":

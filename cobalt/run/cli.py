@@ -10,8 +10,8 @@ from pathlib import Path
 
 from rich.console import Console
 
+from cobalt.cli import Parser, parser
 from cobalt.errors import InputError
-from cobalt.flags import Parser, parser
 from cobalt.report import console as tables
 from cobalt.report.results import read as read_results
 from cobalt.run.choose import KNOWN, check_earlier, choose

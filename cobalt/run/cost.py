@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from cobalt.flags import parser, run_main
+from cobalt.cli import parser, run_main
 from cobalt.run.config import load
 
 if TYPE_CHECKING:

@@ -6,13 +6,13 @@ from pathlib import Path
 from typing import Any
 
 from cobalt.files import plain
+from cobalt.output import write_jsonl
 from cobalt.run.dialogues import evaluation
 from cobalt.run.job import Job
 from cobalt.run.sections import EvaluationSet
 from cobalt.run.sources import rows, set_path
 from cobalt.run.stage import Outcome, Stage
 from cobalt.run.stages import stage
-from cobalt.store import write_jsonl
 
 FEEDBACK_CONTROLS = {"blank_feedback": "blank", "other_feedback": "other"}
 

@@ -14,8 +14,9 @@ from typing import Any
 from cobalt.engines.base import ChatEngine, Completion, Sampling
 from cobalt.errors import InfraError
 from cobalt.files import settings_hash
-from cobalt.records import Message
-from cobalt.store import encode_row, repair_tail
+from cobalt.output import repair_tail
+from cobalt.rows import encode_row
+from cobalt.schema import Message
 
 # Where a request is sent and which of its completions are asked for does not make them others.
 _NOT_KEY = ("n", "index", "session")

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from cobalt.cli import parser, run_main
 from cobalt.errors import InputError
 from cobalt.files import atomic_write
-from cobalt.flags import parser, run_main
 from cobalt.run.reported import beside, is_smoke
 
 _FIRST = ("pass_at_1", "comparison", "pass_at_k", "hacking", "verdicts")

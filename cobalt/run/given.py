@@ -10,9 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from cobalt.errors import InputError
-from cobalt.inputs import Input, Raw, open_input, parsed
-from cobalt.records import Row, require
-from cobalt.rejects import UniqueIds
+from cobalt.rows import Raw, Row, Rows, UniqueIds, open_rows, parsed, require
 from cobalt.run.rules import data_at, local_path
 from cobalt.run.sections import SPLITS
 from cobalt.tasks.overlap import statement_of
@@ -28,19 +26,19 @@ _SHARD = re.compile(r"-\d+-of-\d+(?=\.)")
 _OVERLAP = "leave it out of one of them, or let the run leave such tasks out of training: tasks.overlap=drop"
 
 
-def opened(job: Job, name: str, split: str) -> Input:
+def opened(job: Job, name: str, split: str) -> Rows:
     """A source of the configuration, its `split` where none is named.
 
     Raises InputError for a folder with several files that are not the shards of one.
     """
-    source = open_input(data_at(name, job.file), PREFER[split])
+    source = open_rows(data_at(name, job.file), PREFER[split])
     if len({_SHARD.sub("", path.name) for path in source.paths}) > 1:
         names = ", ".join(sorted(path.name for path in source.paths)[:6])
         raise InputError(f"{source.name} holds several files for '{split}': name one of them ({names})")
     return source
 
 
-def ready_tasks(job: Job, source: Input, limit: int | None, held: Held | None = None) -> Iterator[Row]:
+def ready_tasks(job: Job, source: Rows, limit: int | None, held: Held | None = None) -> Iterator[Row]:
     """The first `limit` tasks of a source, complete; without those that `held` says are left out.
 
     Raises InputError for a task that cannot be used, a doubled id, and a source without tasks.
@@ -56,7 +54,7 @@ def ready_tasks(job: Job, source: Input, limit: int | None, held: Held | None = 
         raise InputError(f"{source.name}: there are no tasks")
 
 
-def perturbed_tasks(job: Job, source: Input, limit: int | None) -> Iterator[Row] | None:
+def perturbed_tasks(job: Job, source: Rows, limit: int | None) -> Iterator[Row] | None:
     """The first `limit` tasks of a source whose tasks are perturbed already, None for plain tasks."""
     first = next((row for _, row in source), None)
     if first is None:
@@ -112,11 +110,11 @@ def _statement(row: Row, where: str) -> str:
         raise InputError(f"{where}: field 'conversations' holds no user message") from None
 
 
-class Ready(Input):
+class Ready(Rows):
     """The rows of a source of trajectories, whole; without those that `held` says are left out."""
 
-    def __init__(self, source: Input, held: Held | None) -> None:
-        super().__init__(source.name, source.parts, source._table, source.revision)
+    def __init__(self, source: Rows, held: Held | None) -> None:
+        super().__init__(source.name, source.paths, source.table, source.revision)
         self._held = held
 
     def raw(self) -> Iterator[tuple[str, Raw]]:
@@ -126,7 +124,7 @@ class Ready(Input):
                 yield where, row
 
 
-def trajectories(job: Job, split: str) -> Input | None:
+def trajectories(job: Job, split: str) -> Rows | None:
     """The trajectories that the configuration gives for `train` or `dev`, None if the run makes its own."""
     name = job.config.given_trajectories[split]
     if name is None:
@@ -163,7 +161,7 @@ def check_given(job: Job, stages: Collection[str], *, local_only: bool) -> list[
             notes.append(missing)
             del ready[split]
 
-    def source(name: str | None, split: str) -> Input | None:
+    def source(name: str | None, split: str) -> Rows | None:
         away = name is None or name in SPLITS or (local_only and local_path(data_at(name, job.file)) is None)
         return None if away or name is None else opened(job, name, split)
 

@@ -9,6 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from cobalt.files import plain
+from cobalt.output import write_jsonl
+from cobalt.rows import read_rows
 from cobalt.run.dialogues import evaluation
 from cobalt.run.job import Job
 from cobalt.run.rules import data_at, local_path
@@ -16,7 +18,6 @@ from cobalt.run.sections import SPLITS, Judge, Perturb
 from cobalt.run.sources import perturbed
 from cobalt.run.stage import Outcome, Stage
 from cobalt.run.stages import stage
-from cobalt.store import read_jsonl, write_jsonl
 
 ARMS = ("reference", "cobalt")
 
@@ -92,7 +93,7 @@ def _analysis(job: Job) -> Stage:
             written += len(found.rows)
             if asked is not None and found.rows:
                 facts[name]["verdicts"] = _judged(job, asked, name)
-        return Outcome(2 * len(list(read_jsonl(job.path("perturb", "tasks.jsonl")))), written, facts)
+        return Outcome(2 * len(list(read_rows(job.path("perturb", "tasks.jsonl")))), written, facts)
 
     return stage(
         job, "hack_analysis", "hack-analysis: turns that accepted a wrong test", run=run,
@@ -129,7 +130,7 @@ def _judged(job: Job, judge: Judge, name: str) -> dict[str, int]:
     cases = errors(job, name)
     if judge.max_cases is not None:
         cases = cases.with_name(f"{name}_cases.jsonl")
-        write_jsonl(cases, (row for _, row in islice(read_jsonl(errors(job, name)), judge.max_cases)))
+        write_jsonl(cases, (row for _, row in islice(read_rows(errors(job, name)), judge.max_cases)))
     key = os.environ.get(judge.key_variable) if judge.key_variable else None
     more: dict[str, Any] = {} if judge.engine == "litellm" or not key else {"key": key}
     engine = connect(judge.engine, judge.model, judge.base_url, **more)

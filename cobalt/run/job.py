@@ -11,17 +11,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from cobalt.errors import InfraError
-from cobalt.files import plain, settings_hash
-from cobalt.pipeline import Summary, failures_path
+from cobalt.files import file_sha256, plain, settings_hash
+from cobalt.pipeline import Summary
 from cobalt.prompts import load as load_prompts
 from cobalt.prompts import near
+from cobalt.rejects import failures_path
 from cobalt.rollouts.settings import MultiTurnSettings, RolloutSettings
 from cobalt.run.config import Config
 from cobalt.run.first_turns import FirstTurns
 from cobalt.run.remember import Remember
 from cobalt.run.shared import Shared
 from cobalt.run.view import View
-from cobalt.store import file_sha256
 
 if TYPE_CHECKING:
     from cobalt.engines.base import ChatEngine

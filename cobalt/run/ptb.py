@@ -8,12 +8,12 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from cobalt.records import Row, require
-from cobalt.rowtypes import EvalRow, SingleTurnRow
+from cobalt.output import write_jsonl
+from cobalt.rows import Row, read_rows, require
 from cobalt.run.dialogues import judged, multi_turn
 from cobalt.run.given import trajectories
 from cobalt.run.job import Job
-from cobalt.store import read_jsonl, write_jsonl
+from cobalt.schema import EvalRow, SingleTurnRow
 from cobalt.tasks.released import complete
 
 # Columns of the further turns, and those that then have another shape.
@@ -69,4 +69,4 @@ def _rates(job: Job, rows: Path, target: Path) -> dict[Any, list[list[float]]]:
 
 
 def _rows(path: Path) -> Iterator[Row]:
-    return (row for _, row in read_jsonl(path))
+    return (row for _, row in read_rows(path))

@@ -15,8 +15,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from cobalt.evaluator.base import Closed
-from cobalt.records import ExecutionResult, TestCases, TestResult
 from cobalt.sandbox.policy import Limits
+from cobalt.schema import ExecutionResult, TestResult
+from cobalt.testcases import TestCases
 
 if TYPE_CHECKING:
     from cobalt.evaluator.base import Evaluator, Tests

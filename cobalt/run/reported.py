@@ -10,8 +10,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from cobalt.cli import parser, run_main
 from cobalt.errors import InputError
-from cobalt.flags import parser, run_main
 from cobalt.report.build import DATA
 from cobalt.report.words import interval, percent, points
 

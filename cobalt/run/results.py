@@ -10,12 +10,12 @@ from typing import Any
 
 from cobalt.files import atomic_write
 from cobalt.manifest import versions
+from cobalt.rows import read_rows
 from cobalt.run.findings import control_files, evaluated, models
 from cobalt.run.hacking import ARMS, errors, perturbed_rows, verdicts
 from cobalt.run.job import Job
 from cobalt.run.stage import Outcome, Records, Stage
 from cobalt.run.stages import stage
-from cobalt.store import read_jsonl
 
 
 def report_stage(job: Job, totals: Callable[[Outcome], dict[str, Any]]) -> Stage:
@@ -43,7 +43,7 @@ def _report(job: Job, totals: Callable[[Outcome], dict[str, Any]]) -> Outcome:
     controls, arms = control_files(job), models(job)
     best = controls.pop("best_of_turns", None)
     files = {name: evaluated(job, name) for name in arms}
-    rates = None if best is None else {row["id"]: row["right"] for _, row in read_jsonl(best)}
+    rates = None if best is None else {row["id"]: row["right"] for _, row in read_rows(best)}
     others = {name: path for name, path in files.items() if name not in ("reference", "cobalt")}
     found = Evaluations(files["reference"], files["cobalt"], others | controls, rates)
     results = {
@@ -136,7 +136,7 @@ def slot_names(job: Job) -> tuple[str, ...]:
 
 def curve(metrics: Path) -> list[dict[str, float]]:
     """Share of right programs by training step; none for a training that samples nothing."""
-    found = [row for _, row in read_jsonl(metrics)]
+    found = [row for _, row in read_rows(metrics)]
     return [
         {"step": row["step"], "solved": row["reward/acc"]}
         for row in found

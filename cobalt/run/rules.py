@@ -214,10 +214,10 @@ def check_stored(config: Config, path: Path) -> None:
     elif source.suffix not in (".parquet", ".jsonl"):
         raise InputError(f"{path}: 'tasks.source' is {source}: a file of stored groups is .parquet or .jsonl")
     else:
-        from cobalt.inputs import open_input
+        from cobalt.rows import open_rows
         from cobalt.training.stored import COLUMNS
 
-        first = next((row for _, row in open_input(str(source))), {})
+        first = next((row for _, row in open_rows(str(source))), {})
         missing = [name for name in COLUMNS if name not in first]
         if missing:
             raise InputError(

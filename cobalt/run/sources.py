@@ -7,12 +7,13 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from cobalt.inputs import open_input
+from cobalt.manifest import manifest_path
+from cobalt.output import write_jsonl
+from cobalt.rows import open_rows, read_rows
 from cobalt.run.given import Held, opened, perturbed_tasks, ready_tasks
 from cobalt.run.rules import data_at, local_path
 from cobalt.run.sections import SPLITS, EvaluationSet
 from cobalt.run.stored import stored_programs
-from cobalt.store import manifest_path, read_jsonl, write_jsonl
 
 if TYPE_CHECKING:
     from cobalt.run.job import Job
@@ -82,7 +83,7 @@ def write_tasks(job: Job) -> tuple[dict[str, int], int]:
 
 def rows(path: Path) -> int:
     """Rows of a JSONL file."""
-    return sum(1 for _ in read_jsonl(path))
+    return sum(1 for _ in read_rows(path))
 
 
 def perturbed(job: Job, source: str, target: Path, *, limit: int | None, seed: int) -> int:
@@ -93,7 +94,7 @@ def perturbed(job: Job, source: str, target: Path, *, limit: int | None, seed: i
     from cobalt.tasks.perturb import run_perturbation
 
     if source in SPLITS:
-        found = open_input(job.path("tasks", f"{source}.jsonl"))
+        found = open_rows(job.path("tasks", f"{source}.jsonl"))
     else:
         found = opened(job, source, "dev")
     given = perturbed_tasks(job, found, limit)
@@ -127,7 +128,7 @@ def _livecodebench(job: Job, source: str, target: Path, each: EvaluationSet) -> 
     from cobalt.tasks.livecodebench import LcbSettings
 
     settings = LcbSettings(functional=each.functional, prompts=job.prompts)
-    build_lcb(open_input(locate(source)), target, settings, progress=job.view)
+    build_lcb(open_rows(locate(source)), target, settings, progress=job.view)
     if each.limit is not None:
         _copy(target, target, each.limit)
 
@@ -144,7 +145,7 @@ def _taco(job: Job) -> None:
         functional=tasks.functional, prompts=job.prompts,
     )  # fmt: skip
     whole = job.path("tasks", "taco", "all.jsonl")
-    source = open_input(data_at(tasks.source, job.file))
+    source = open_rows(data_at(tasks.source, job.file))
     build_taco(source, whole, settings, evaluator=job.reference_judge, progress=job.view)
     for split in ("train", "dev"):
         made, target = split_path(whole, split), job.path("tasks", f"{split}.jsonl")
@@ -158,4 +159,4 @@ def _taco(job: Job) -> None:
 
 def _copy(source: Path, target: Path, limit: int | None) -> None:
     """The first `limit` rows of a file of the run."""
-    write_jsonl(target, (row for _, row in islice(read_jsonl(source), limit)))
+    write_jsonl(target, (row for _, row in islice(read_rows(source), limit)))

@@ -260,7 +260,7 @@ def _parquet(job: Job) -> Stage:
 
 def _openings(job: Job) -> list[dict[str, Any]]:
     """Contexts without programs for the development tasks."""
-    from cobalt.store import read_jsonl
+    from cobalt.rows import read_rows
 
     return [
         {
@@ -270,5 +270,5 @@ def _openings(job: Job) -> list[dict[str, Any]]:
             "difficulty": row["difficulty"],
             "prev_best_pass_rate": 0.0,
         }
-        for _, row in read_jsonl(_task(job, "dev"))
+        for _, row in read_rows(_task(job, "dev"))
     ]

@@ -6,8 +6,8 @@ import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from cobalt.rows import read_rows
 from cobalt.run.rules import GROUP_SIZE
-from cobalt.store import read_jsonl
 
 if TYPE_CHECKING:
     from cobalt.run.job import Job
@@ -43,6 +43,6 @@ def write_stored(job: Job, target: Path) -> int:
     if source.suffix == ".parquet":
         shutil.copyfile(source, target)  # training checks every row
         return int(pq.read_metadata(target).num_rows)
-    groups = [row for _, row in read_jsonl(source)]
+    groups = [row for _, row in read_rows(source)]
     pq.write_table(pa.Table.from_pylist(groups), target)
     return len(groups)

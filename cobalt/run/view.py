@@ -14,7 +14,7 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from cobalt.progress import Progress
+from cobalt.cli import Progress
 
 FIRST_GUESS_WEIGHT_S = 20.0  # how long the expected times are trusted against those measured
 
@@ -46,7 +46,7 @@ class Line:
 
 
 class View:
-    """Shows stages, progress and time left; also a `cobalt.progress.Progress` for the stages themselves."""
+    """Shows stages, progress and time left; also a `cobalt.cli.Progress` for the stages themselves."""
 
     def __init__(self, lines: list[Line], stream: TextIO | None = None, every_s: float = 15.0) -> None:
         self.console = Console(file=stream or sys.stdout)

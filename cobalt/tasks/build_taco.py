@@ -7,14 +7,14 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
 
+from cobalt.cli import Progress
 from cobalt.errors import InfraError, InputError
 from cobalt.files import StrPath, replacing
-from cobalt.inputs import Input, open_input
-from cobalt.pipeline import Progress, run_rows
+from cobalt.output import write_jsonl
+from cobalt.pipeline import run_rows
 from cobalt.prompts import function_statement
-from cobalt.records import Row
-from cobalt.rejects import Rejects, UniqueIds, checked
-from cobalt.store import encode_row, read_jsonl, write_jsonl
+from cobalt.rejects import Rejects, checked
+from cobalt.rows import Row, Rows, UniqueIds, encode_row, open_rows, read_rows
 from cobalt.tasks.overlap import Overlap
 from cobalt.tasks.reference import Judge, ReferenceCheck
 from cobalt.tasks.splits import choose_dev, divide_tests, statement_key
@@ -33,12 +33,12 @@ _REMOTE_WORKERS = 16  # of a service, which does not tell
 
 
 def build_taco(
-    source: Input | StrPath,
+    source: Rows | StrPath,
     output: StrPath,
     settings: TacoSettings | None = None,
     *,
     evaluator: Judge | Callable[[], Judge] | None = None,
-    problems: Input | None = None,
+    problems: Rows | None = None,
     on_bad_row: str = "fail",
     concurrency: int | None = None,
     progress: Progress | None = None,
@@ -60,7 +60,7 @@ def build_taco(
         SettingsChanged: verdicts of other settings or another input are there.
         InfraError: programs got no verdict after retries; run again.
     """
-    source = source if isinstance(source, Input) else open_input(source)
+    source = source if isinstance(source, Rows) else open_rows(source)
     settings = settings or TacoSettings()
     targets = {"all": Path(output)} | {split: split_path(output, split) for split in SPLITS}
     for target in targets.values():
@@ -95,7 +95,7 @@ def build_taco(
 
 
 class _Build:
-    def __init__(self, source: Input, settings: TacoSettings, rejects: Rejects, summary: TacoSummary) -> None:
+    def __init__(self, source: Rows, settings: TacoSettings, rejects: Rejects, summary: TacoSummary) -> None:
         self._source, self._settings, self._rejects, self._summary = source, settings, rejects, summary
         self._statements: dict[str | int, bytes] = {}  # of the tasks that are kept
         self._verdicts: dict[str | int, bool | None] = {}
@@ -165,7 +165,7 @@ class _Build:
                 f"{done.failed} tasks have no verdict on their reference solutions "
                 f"(see {path}.failures.jsonl); run the same command again to try them again"
             )
-        self._verdicts = {row["id"]: row["verified"] for _, row in read_jsonl(path)}
+        self._verdicts = {row["id"]: row["verified"] for _, row in read_rows(path)}
 
     def __len__(self) -> int:
         return len(self._statements)

@@ -19,7 +19,7 @@ from typing import Any
 
 from cobalt.errors import InputError
 from cobalt.prompts import Prompts
-from cobalt.records import Row
+from cobalt.rows import Row
 
 ACCEPTED = "Accepted"
 # Verdicts on the program itself. Others (waiting, internal error, judge not available) say nothing about it.
@@ -138,7 +138,7 @@ class _Text(HTMLParser):
 
 
 def groups_of(root: Path, problem: str, settings: CodenetSettings, counts: CodenetCounts) -> Iterator[Row]:
-    """Groups of one problem (`cobalt.rowtypes.GroupRow`): disjoint, each with a right and a wrong program.
+    """Groups of one problem (`cobalt.schema.GroupRow`): disjoint, each with a right and a wrong program.
 
     Programs are drawn by the seed and the problem; copies of a program count once. Raises InputError,
     naming file and line, for metadata that cannot be read.

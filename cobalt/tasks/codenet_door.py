@@ -6,15 +6,14 @@ from collections.abc import Iterator
 from dataclasses import asdict
 from pathlib import Path
 
+from cobalt.cli import Progress, make_progress, parser, positive_int, tell
 from cobalt.errors import InputError
 from cobalt.files import StrPath, replacing
-from cobalt.flags import parser, positive_int
-from cobalt.progress import Progress
+from cobalt.manifest import write_manifest
+from cobalt.output import write_jsonl
 from cobalt.prompts import load
-from cobalt.records import Row
-from cobalt.store import write_jsonl, write_manifest
+from cobalt.rows import Row
 from cobalt.tasks.codenet import CodenetCounts, CodenetSettings, groups_of, problem_ids
-from cobalt.tasks.doors import shown, tell
 
 _BATCH = 256
 
@@ -122,7 +121,7 @@ def main(argv: list[str] | None = None) -> int:
         load(args.prompts), args.language, args.group_size, args.max_groups, args.max_letters, args.seed,
         args.problems,
     )  # fmt: skip
-    with shown() as progress:
+    with make_progress() as progress:
         counts = build_codenet(args.input_dir, args.output_file, settings, progress)
     lines = [
         f"{args.output_file}: {counts.groups} groups of {settings.size}, {counts.right} programs right, "

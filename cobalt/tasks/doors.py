@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
-import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from cobalt.cli import Parser, Progress
 from cobalt.errors import InputError
 from cobalt.files import StrPath
-from cobalt.flags import Parser
-from cobalt.inputs import Input
-from cobalt.progress import Progress, TerminalProgress, make_progress
-from cobalt.records import Row
+from cobalt.manifest import write_manifest
+from cobalt.output import write_jsonl
 from cobalt.rejects import ON_BAD_ROW, Rejects, checked
-from cobalt.store import write_jsonl, write_manifest
+from cobalt.rows import Row, Rows
 
 
 @dataclass
@@ -38,7 +35,7 @@ class Converted:
 
 
 def convert_rows(
-    source: Input,
+    source: Rows,
     output: StrPath,
     make: Callable[[Row, str], Any],
     summary: Converted,
@@ -92,22 +89,3 @@ def bad_row_flag(flags: Parser) -> None:
 def cores() -> int:
     """CPUs that this process may use."""
     return len(os.sched_getaffinity(0))
-
-
-@contextlib.contextmanager
-def shown() -> Iterator[Progress]:
-    """A progress display for the length of a block."""
-    progress = make_progress()
-    try:
-        yield progress
-    finally:
-        if isinstance(progress, TerminalProgress):
-            progress.close()
-
-
-def tell(lines: Iterable[str], warnings: Iterable[str] = ()) -> None:
-    """Warnings to stderr, the report to stdout."""
-    for warning in warnings:
-        print(f"warning: {warning}", file=sys.stderr)
-    for line in lines:
-        print(line)

@@ -8,14 +8,11 @@ import os
 from dataclasses import dataclass
 from typing import Any
 
+from cobalt.cli import Progress, make_progress, parser, positive_int, tell
 from cobalt.files import StrPath
-from cobalt.flags import parser, positive_int
-from cobalt.inputs import INPUT_HELP, Input, open_input
-from cobalt.progress import Progress
 from cobalt.prompts import load
-from cobalt.records import Row
-from cobalt.rejects import UniqueIds
-from cobalt.tasks.doors import Converted, bad_row_flag, convert_rows, shown, tell
+from cobalt.rows import INPUT_HELP, Row, Rows, UniqueIds, open_rows
+from cobalt.tasks.doors import Converted, bad_row_flag, convert_rows
 from cobalt.tasks.livecodebench import FUNCTIONAL, LcbSettings, convert
 from cobalt.tasks.pickled import MAX_BYTES
 
@@ -43,7 +40,7 @@ class LcbSummary(Converted):
 
 
 def build_lcb(
-    source: Input | StrPath,
+    source: Rows | StrPath,
     output: StrPath,
     settings: LcbSettings | None = None,
     *,
@@ -54,7 +51,7 @@ def build_lcb(
 
     Raises InputError for an input that cannot be used (``file:line``, field); nothing has been changed then.
     """
-    source = source if isinstance(source, Input) else open_input(source)
+    source = source if isinstance(source, Rows) else open_rows(source)
     settings = settings or LcbSettings()
     summary, ids = LcbSummary(), UniqueIds("question_id")
 
@@ -104,9 +101,9 @@ def main(argv: list[str] | None = None) -> int:
     settings = LcbSettings(
         args.start, args.end, args.functional, args.max_tests_mib << 20, prompts=load(args.prompts)
     )
-    with shown() as progress:
+    with make_progress() as progress:
         summary = build_lcb(
-            open_input(locate(args.input_file)), args.output_file, settings,
+            open_rows(locate(args.input_file)), args.output_file, settings,
             on_bad_row=args.on_bad_row, progress=progress,
         )  # fmt: skip
     tell(_report(summary, args))

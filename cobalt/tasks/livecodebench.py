@@ -9,8 +9,9 @@ from typing import Any, Literal, get_args
 
 from cobalt.errors import InputError
 from cobalt.prompts import Prompts, function_statement, load
-from cobalt.records import Row, TestCases, require, row_id
+from cobalt.rows import Row, require, row_id
 from cobalt.tasks.pickled import MAX_BYTES, decode_tests
+from cobalt.testcases import TestCases
 
 Functional = Literal["stdin", "call"]
 FUNCTIONAL: tuple[Functional, ...] = get_args(Functional)

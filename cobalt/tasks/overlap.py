@@ -8,9 +8,8 @@ from collections.abc import Iterator
 from hashlib import blake2b
 
 from cobalt.errors import InputError
-from cobalt.inputs import Input
 from cobalt.prompts import PROBLEM_MARKER
-from cobalt.records import Row, row_id
+from cobalt.rows import Row, Rows, row_id
 
 NGRAM = 13
 
@@ -25,7 +24,7 @@ class Overlap:
     Raises InputError for rows without an id or a statement.
     """
 
-    def __init__(self, problems: Input, ngram: int = NGRAM) -> None:
+    def __init__(self, problems: Rows, ngram: int = NGRAM) -> None:
         self.ngram = ngram
         self._owners: dict[bytes, list[int]] = {}
         self._names: list[str | int] = []

@@ -7,7 +7,8 @@ from typing import Any
 
 from cobalt.errors import InputError
 from cobalt.prompts import DEFAULT, Prompts, function_statement
-from cobalt.records import Row, TestCases, row_id
+from cobalt.rows import Row, row_id
+from cobalt.testcases import TestCases
 
 
 def make_task(
@@ -22,7 +23,7 @@ def make_task(
     prompts: Prompts = DEFAULT,
     **more: Any,
 ) -> Row:
-    """A task row (`cobalt.rowtypes.TaskRow`).
+    """A task row (`cobalt.schema.TaskRow`).
 
     Args: ``id`` a key that no other task has; ``statement`` what is asked; ``tests`` pairs (stdin, stdout),
     or with ``fn_name`` (list of arguments, value); the first ``public`` of them are shown to the model, the

@@ -10,15 +10,13 @@ import random
 from dataclasses import dataclass, field
 from typing import Any
 
+from cobalt.cli import Progress, make_progress, parser, tell
 from cobalt.errors import InputError
 from cobalt.files import StrPath
-from cobalt.flags import parser
-from cobalt.inputs import INPUT_HELP, Input, open_input
-from cobalt.progress import Progress
-from cobalt.records import Row, TestCases, require
-from cobalt.rejects import UniqueIds
-from cobalt.tasks.doors import Converted, bad_row_flag, convert_rows, shown, tell
+from cobalt.rows import INPUT_HELP, Row, Rows, UniqueIds, open_rows, require
+from cobalt.tasks.doors import Converted, bad_row_flag, convert_rows
 from cobalt.tasks.released import PERTURBED, is_perturbed
+from cobalt.testcases import TestCases
 
 N_PAIRS = 2
 
@@ -74,7 +72,7 @@ def _tests(pairs: list[tuple[Any, Any]], fn_name: str | None) -> TestCases:
 
 
 def run_perturbation(
-    source: Input | StrPath,
+    source: Rows | StrPath,
     output: StrPath,
     *,
     seed: int = 42,
@@ -90,7 +88,7 @@ def run_perturbation(
 
     Raises InputError for an input that cannot be used (``file:line``, field); nothing has been changed then.
     """
-    source = source if isinstance(source, Input) else open_input(source)
+    source = source if isinstance(source, Rows) else open_rows(source)
     if n_pairs < 2 or n_pairs % 2:
         raise InputError(f"--n_pairs must be even and at least 2, got {n_pairs}: pairs exchange two by two")
     summary, ids = PerturbSummary(), UniqueIds()
@@ -131,7 +129,7 @@ def main(argv: list[str] | None = None) -> int:
     flags.add_argument("--again", action="store_true", help="perturb tasks that are perturbed already")
     bad_row_flag(flags)
     args = flags.parse_args(argv)
-    with shown() as progress:
+    with make_progress() as progress:
         summary = run_perturbation(
             args.input_file, args.output_file, seed=args.seed, n_pairs=args.n_pairs,
             again=args.again, on_bad_row=args.on_bad_row, progress=progress,

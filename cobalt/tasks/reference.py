@@ -8,8 +8,10 @@ from typing import Any, Protocol
 
 from cobalt.errors import InfraError
 from cobalt.evaluator.rule import Rule
-from cobalt.records import ExecutionResult, Row, TestCases
+from cobalt.rows import Row
+from cobalt.schema import ExecutionResult
 from cobalt.tasks.taco import TacoTask, split_harness
+from cobalt.testcases import TestCases
 
 MAX_SOLUTIONS = 16
 _UNTIL_WRONG = Rule(stop_on_first_failure=True)

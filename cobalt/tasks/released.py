@@ -7,8 +7,9 @@ from typing import Any
 
 from cobalt.errors import InputError
 from cobalt.prompts import Prompts, function_statement
-from cobalt.records import Row, TestCases, require, row_id
+from cobalt.rows import Row, require, row_id
 from cobalt.tasks.splits import NUM_PUBLIC, divide_tests
+from cobalt.testcases import TestCases
 
 PERTURBED = ("modified_test_cases", "perturbed_public_test_cases")
 NO_LABEL = "UNKNOWN"

@@ -10,7 +10,7 @@ import random
 import re
 from collections.abc import Iterable
 
-from cobalt.records import TestCases
+from cobalt.testcases import TestCases
 
 NUM_PUBLIC = 4
 DEV_SIZE = 250

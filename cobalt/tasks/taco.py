@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, get_args
 
 from cobalt.errors import InputError
-from cobalt.records import Row, TestCases, require, row_id
+from cobalt.rows import Row, require, row_id
+from cobalt.testcases import TestCases
 
 MIN_TESTS = 8
 MIN_LETTERS = 100

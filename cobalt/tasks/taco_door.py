@@ -5,12 +5,12 @@ from __future__ import annotations
 from contextlib import ExitStack
 from typing import cast
 
+from cobalt.cli import make_progress, parser, tell
 from cobalt.evaluator.door import evaluator_flags
-from cobalt.flags import parser
-from cobalt.inputs import INPUT_HELP, open_input
 from cobalt.prompts import load
+from cobalt.rows import INPUT_HELP, open_rows
 from cobalt.tasks.build_taco import build_taco
-from cobalt.tasks.doors import bad_row_flag, shown, tell
+from cobalt.tasks.doors import bad_row_flag
 from cobalt.tasks.reference import MAX_SOLUTIONS, Judge
 from cobalt.tasks.splits import DEV_SIZE, NUM_PUBLIC
 from cobalt.tasks.taco import FUNCTIONAL
@@ -56,8 +56,8 @@ def main(argv: list[str] | None = None) -> int:
         num_public=args.num_public, dev_size=args.dev_size, functional=args.functional,
         prompts=load(args.prompts),
     )  # fmt: skip
-    source = open_input(args.input_file)
-    problems = None if args.decontaminate is None else open_input(args.decontaminate)
+    source = open_rows(args.input_file)
+    problems = None if args.decontaminate is None else open_rows(args.decontaminate)
     with ExitStack() as stack:
 
         def judge() -> Judge:
@@ -66,7 +66,7 @@ def main(argv: list[str] | None = None) -> int:
             found = stack.enter_context(connect(args.evaluator, workers=args.workers))
             return cast(Judge, found)  # those of connect take a rule
 
-        progress = stack.enter_context(shown())
+        progress = stack.enter_context(make_progress())
         summary = build_taco(
             source, args.output_file, settings, evaluator=judge, problems=problems,
             on_bad_row=args.on_bad_row, progress=progress,

@@ -9,9 +9,9 @@ from typing import Any
 
 from cobalt.errors import InputError
 from cobalt.files import StrPath
-from cobalt.inputs import Input
+from cobalt.manifest import write_manifest
 from cobalt.prompts import Prompts, load
-from cobalt.store import write_manifest
+from cobalt.rows import Rows
 from cobalt.tasks.splits import DEV_RULE, PUBLIC_RULE
 from cobalt.tasks.taco import FUNCTIONAL, MIN_TESTS, RULES, Functional
 
@@ -98,10 +98,10 @@ def overlap_path(output: StrPath) -> Path:
 
 def write_manifests(
     targets: dict[str, Path],
-    source: Input,
+    source: Rows,
     settings: TacoSettings,
     summary: TacoSummary,
-    problems: Input | None,
+    problems: Rows | None,
     on_bad_row: str,
 ) -> None:
     """The manifest beside each of the three files."""

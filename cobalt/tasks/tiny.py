@@ -21,8 +21,9 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from cobalt.records import Row, TestCases
-from cobalt.store import write_jsonl
+from cobalt.output import write_jsonl
+from cobalt.rows import Row
+from cobalt.testcases import TestCases
 
 N_PUBLIC, N_HIDDEN = 3, 6
 SPLITS = ("train", "dev", "heldout")

@@ -7,8 +7,8 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
+from cobalt.files import file_sha256
 from cobalt.prompts import load
-from cobalt.store import file_sha256
 from cobalt.training.outcome import TrainResult
 
 _PACKAGES = ("verl", "torch", "transformers", "ray", "peft", "accelerate", "vllm")

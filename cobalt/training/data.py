@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from cobalt.errors import InputError
-from cobalt.records import TestCases
+from cobalt.testcases import TestCases
 from cobalt.training.scoring import is_validation
 
 PUBLIC = "public_test_cases"

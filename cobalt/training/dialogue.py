@@ -10,7 +10,8 @@ from typing import Any, Literal
 
 from cobalt.errors import InputError
 from cobalt.prompts import Prompts, load
-from cobalt.records import ExecutionResult, TestCases
+from cobalt.schema import ExecutionResult
+from cobalt.testcases import TestCases
 from cobalt.text import extract_code
 from cobalt.training.data import PUBLIC
 from cobalt.training.scoring import Score, Scorer, is_validation

@@ -15,9 +15,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from cobalt.records import ExecutionResult
 from cobalt.rewards.cobalt import PUBLISHED
 from cobalt.sandbox.policy import Limits
+from cobalt.schema import ExecutionResult
 from cobalt.training.scoring import Scorer
 
 TEST_LIMIT_S, SUITE_LIMIT_S = Limits.cpu_s, Limits.suite_s

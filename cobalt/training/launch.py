@@ -14,9 +14,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from cobalt.cli import parser, positive_int, run_main
 from cobalt.errors import InfraError, InputError
 from cobalt.files import atomic_write
-from cobalt.flags import parser, positive_int, run_main
 from cobalt.training import entry, outcome
 from cobalt.training.asked import FLAGS, Files, check_inputs, composed, settle
 from cobalt.training.card import card
@@ -27,7 +27,7 @@ from cobalt.training.settings import ALIASES, choices
 from cobalt.training.watch import Watch, check_numbers
 
 if TYPE_CHECKING:
-    from cobalt.progress import Progress
+    from cobalt.cli import Progress
 
 _TAIL_LINES = 30
 _STARTS = 3  # of a training that loses its port before the first step
@@ -232,7 +232,7 @@ def main(argv: list[str] | None = None) -> int:
     Exit status 0: trained, or stopped by SIGTERM after a step (or `--stopped_status`);
     143: stopped by it before the first.
     """
-    from cobalt.progress import make_progress
+    from cobalt.cli import make_progress
 
     flags = parser(
         "Train a policy by a recipe (docs/recipes.md). Remaining arguments are Hydra overrides (key=value), "

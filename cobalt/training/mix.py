@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from cobalt.errors import InputError
-from cobalt.records import TestCases
+from cobalt.testcases import TestCases
 
 
 def mix(honest: Any, perturbed: Any, share: float, seed: int, where: str) -> Any:

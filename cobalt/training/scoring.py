@@ -10,13 +10,13 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from cobalt.errors import CobaltError, InfraError, InputError
-from cobalt.records import TestCases
 from cobalt.rewards.cobalt import PROFILES, RewardProfile, ShapedReward, shaped_reward
+from cobalt.testcases import TestCases
 from cobalt.text import extract_code
 
 if TYPE_CHECKING:
     from cobalt.evaluator.base import Evaluator
-    from cobalt.records import ExecutionResult
+    from cobalt.schema import ExecutionResult
 
 VALIDATION_SPLITS = frozenset({"test", "val", "validation", "dev"})
 TRAINING_SPLITS = frozenset({"train"})

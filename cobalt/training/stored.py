@@ -13,14 +13,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from cobalt.cli import parser, positive_int
 from cobalt.errors import InputError
 from cobalt.files import replacing
-from cobalt.flags import parser, positive_int
 from cobalt.prompts import Prompts, load
-from cobalt.records import require, row_id
 from cobalt.rewards.cobalt import PLAIN, shaped_reward
 from cobalt.rewards.groups import exponential, grpo, rloo
-from cobalt.store import read_jsonl
+from cobalt.rows import read_rows, require, row_id
 from cobalt.text import extract_code
 
 OBJECTIVES = ("rloo", "grpo", "exponential", "sft")
@@ -220,8 +219,7 @@ def write_groups(
     import pyarrow as pa
     import pyarrow.parquet as parquet
 
-    rows = ((f"{source}:{line}", row) for line, row in read_jsonl(source))
-    groups = list(stored_groups(rows, prompts.messages, size=size, seed=seed))
+    groups = list(stored_groups(read_rows(source), prompts.messages, size=size, seed=seed))
     if not groups:
         raise InputError(f"{source}: no task has a right completion (among {size}, right and wrong)")
     with replacing(target) as handle:

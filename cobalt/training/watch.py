@@ -15,7 +15,7 @@ from cobalt.files import atomic_write
 from cobalt.training import outcome
 
 if TYPE_CHECKING:
-    from cobalt.progress import Progress
+    from cobalt.cli import Progress
 
 BEST = "best"  # in the output folder: the model of the best validated checkpoint
 _NO_CODE, _FORMAT = "reward/no_code", "reward/format_broken"

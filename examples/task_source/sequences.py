@@ -3,7 +3,7 @@
 import random
 import sys
 
-from cobalt.store import write_jsonl
+from cobalt.output import write_jsonl
 from cobalt.tasks.own import make_task
 
 RULES = {

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from cobalt.slow_start import allow_slow_start
+from cobalt.cluster import allow_slow_start
 
 ROOT = Path(__file__).parents[2]
 

@@ -15,7 +15,7 @@ from data_doors import PREPROC, prepare
 from data_rows import many_taco, read, taco, write
 
 from cobalt.evaluator import LocalEvaluator
-from cobalt.inputs import open_input
+from cobalt.rows import open_rows
 from cobalt.tasks.build_taco import build_taco
 from cobalt.tasks.taco_files import TacoSettings
 
@@ -116,4 +116,4 @@ def test_real_problems(tmp_path: Path) -> None:
     assert funnel["funnel"]["rows_in"] == 5 and funnel["funnel"]["count"] == 4
     (row,) = read(tmp_path / "verl" / "data" / "taco_verified_filtered.jsonl")
     assert (row["id"], row["fn_name"], row["verified"]) == ("4184", "is_prime", True)
-    assert len(list(open_input(source))) == 5
+    assert len(list(open_rows(source))) == 5

@@ -17,7 +17,7 @@ import pytest
 sys.path.append(str(Path(__file__).parents[1]))
 from docs_blocks import CHECKED, ROOT, RUN, Block, blocks, pages
 
-from cobalt.commands import cli
+from cobalt import __main__ as cli
 
 PAGES = {str(page.relative_to(ROOT)): list(blocks(page)) for page in pages()}
 # Programs of other people, and what the shell has: not ours to check.

@@ -15,7 +15,7 @@ import yaml
 sys.path.append(str(Path(__file__).parents[2] / "scripts"))
 from docs_site import generated
 
-from cobalt.commands import cli
+from cobalt import __main__ as cli
 from cobalt.run.config import Config
 
 ROOT = Path(__file__).parents[2]

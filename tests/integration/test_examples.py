@@ -11,12 +11,12 @@ from pathlib import Path
 import pytest
 from training_assets import make_model, rows, write
 
-from cobalt.commands.data import main as data_main
+from cobalt.data import main as data_main
 from cobalt.engines import connect
 from cobalt.engines.flags import engine_name
 from cobalt.errors import InputError
 from cobalt.evaluator import LocalEvaluator
-from cobalt.store import read_jsonl
+from cobalt.rows import read_rows
 from cobalt.tasks.own import make_task
 from cobalt.training.launch import train
 from cobalt.training.settings import compose
@@ -41,7 +41,7 @@ def run(folder, *command, code=0):
 
 
 def rows_of(path):
-    return [row for _, row in read_jsonl(path)]
+    return [row for _, row in read_rows(path)]
 
 
 @pytest.fixture(scope="module")

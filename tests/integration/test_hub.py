@@ -23,11 +23,11 @@ pytestmark = pytest.mark.slow
 PROBE = """
 import json, sys
 from cobalt.errors import InputError
-from cobalt.inputs import open_input
+from cobalt.rows import open_rows
 
 for name in sys.argv[1:]:
     try:
-        source = open_input(name)
+        source = open_rows(name)
         print(json.dumps([len(list(source)), source.revision, source.sha256]))
     except InputError as error:
         print(json.dumps(str(error)))

@@ -13,7 +13,7 @@ from cobalt.prompts import TINY
 from cobalt.rollouts.multi_turn import multi_turn
 from cobalt.rollouts.settings import MultiTurnSettings
 from cobalt.rollouts.single_turn import single_turn
-from cobalt.store import read_jsonl
+from cobalt.rows import read_rows
 
 pytestmark = pytest.mark.slow
 TASKS, SAMPLES, TURNS = 125, 8, 2
@@ -50,7 +50,7 @@ async def test_nothing_is_lost_doubled_or_misjudged(tmp_path, engine_name):
     assert (summary.failed, summary.written) == (0, len(tasks))
     assert few or set(faults.faulty) == set(FAULTS)
     assert sum(faults.faulty.values()) > 0.15 * faults.calls
-    rows = [row for _, row in read_jsonl(out)]
+    rows = [row for _, row in read_rows(out)]
     assert [row["id"] for row in rows] == [task["id"] for task in tasks]
     rates = set()
     for row in rows:
@@ -80,7 +80,7 @@ async def test_a_dead_service_is_a_failure_record_and_the_next_run_mends_it(tmp_
             await engine.aclose()
             paid = sum(faults.given.values())
         assert summary.exit_code == 1 and 0 < paid < 4 * 3 * 2
-        failures = [row for _, row in read_jsonl(f"{out}.failures.jsonl")]
+        failures = [row for _, row in read_rows(f"{out}.failures.jsonl")]
         assert len(failures) == summary.failed and all(
             "gave up after 2 tries" in f["error"] for f in failures
         )
@@ -89,7 +89,7 @@ async def test_a_dead_service_is_a_failure_record_and_the_next_run_mends_it(tmp_
             summary = await multi_turn(tasks, out, engine, evaluator, settings)
             await engine.aclose()
             assert sum(faults.given.values()) == 4 * 3 * 2 - paid  # only what was missing is sampled
-    assert summary.exit_code == 0 and len([*read_jsonl(out)]) == 4
+    assert summary.exit_code == 0 and len([*read_rows(out)]) == 4
     assert not list(tmp_path.glob("*.failures.jsonl")) and not list(tmp_path.glob("*.journal"))
 
 
@@ -109,5 +109,5 @@ async def test_single_turn_keeps_what_was_paid_for(tmp_path):
                 paid += sum(faults.given.values())
             assert summary.exit_code == (1 if share else 0)
     assert paid == 4 * 3
-    seen = {hashlib.sha256(t.encode()).hexdigest() for _, row in read_jsonl(out) for t in row["responses"]}
+    seen = {hashlib.sha256(t.encode()).hexdigest() for _, row in read_rows(out) for t in row["responses"]}
     assert len(seen) > 1

@@ -10,8 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from cobalt.ledger import Summary
-from cobalt.store import encode_row, write_manifest
+from cobalt.manifest import write_manifest
+from cobalt.pipeline import Summary
+from cobalt.rows import encode_row
 
 pytestmark = pytest.mark.full
 GIB = 1 << 30

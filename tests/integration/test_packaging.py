@@ -22,7 +22,7 @@ import pytest
 import yaml
 
 from cobalt import __version__
-from cobalt.flags import EXTRAS, missing_extra
+from cobalt.cli import EXTRAS, missing_extra
 
 ROOT = Path(__file__).parents[2]
 CORE = ("numpy", "numpy.libs", "yaml", "_yaml", "rich", "pygments", "markdown_it", "mdurl")
@@ -150,7 +150,7 @@ def test_commands_of_the_core(clean, files):
     assert "cobalt, cobalt_ptb, mt_grpo" in call(clean, "cobalt", "train", "--help").stdout
 
 
-DOOR = "from cobalt.flags import run_main; from cobalt.rollouts.single_turn import main; run_main(main)"
+DOOR = "from cobalt.cli import run_main; from cobalt.rollouts.single_turn import main; run_main(main)"
 ROLLOUT = ["python", "-c", DOOR, "-i", "tasks.jsonl", "-o", "out.jsonl", "--evaluator", "local"]
 ROLLOUT += ["--workers", "1", "--model_name", "gpt-5", "--engine"]
 
@@ -191,7 +191,7 @@ def test_every_library_that_is_imported_has_an_extra_and_a_requirement():
             for target in targets:
                 top = (target or "").split(".")[0]
                 if top not in sys.stdlib_module_names and top not in ("cobalt", "_signal"):
-                    assert top in known, f"{path}: {top} is in no extra (cobalt.flags.EXTRAS)"
+                    assert top in known, f"{path}: {top} is in no extra (cobalt.cli.EXTRAS)"
     given = {
         re.split(r"[\[<>=]", each)[0].lower()
         for group in PROJECT["optional-dependencies"].values()

@@ -10,7 +10,8 @@ import time
 
 import pytest
 
-from cobalt.store import read_jsonl, read_manifest
+from cobalt.manifest import read_manifest
+from cobalt.rows import read_rows
 
 ROWS = 400
 
@@ -60,7 +61,7 @@ def _kill_until_done(output, rows, kills, rng):
 
 
 def _check(output, rows):
-    found = [row for _, row in read_jsonl(output)]
+    found = [row for _, row in read_rows(output)]
     assert [row["id"] for row in found] == list(range(rows))
     assert all(row["square"] == row["id"] ** 2 and row["kept"] == str(row["id"]) for row in found)
     assert json.loads((output.parent / (output.name + ".manifest.json")).read_text())["counts"]["failed"] == 0

@@ -17,7 +17,7 @@ from published_readme import EVALUATOR
 from serve_session import Cluster, cluster
 from test_published_readme import checkout, released_ptb
 
-from cobalt.store import read_jsonl
+from cobalt.rows import read_rows
 
 REPO = os.environ.get("COBALT_PUBLISHED_REPO", "")
 pytestmark = [
@@ -35,7 +35,7 @@ runpy.run_path(sys.argv[0], run_name="__main__")' """
 
 
 def rows(path: Path) -> list[dict[str, Any]]:
-    return [row for _, row in read_jsonl(path)]
+    return [row for _, row in read_rows(path)]
 
 
 def by_id(path: Path) -> dict[str, dict[str, Any]]:

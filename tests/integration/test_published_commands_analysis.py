@@ -16,8 +16,9 @@ from chat_server import add_task
 
 from cobalt.analysis.calibration import canaries
 from cobalt.analysis.verdicts import LABELS
+from cobalt.output import write_jsonl
 from cobalt.prompts import DEFAULT
-from cobalt.store import read_jsonl, write_jsonl
+from cobalt.rows import read_rows
 
 ROOT = Path(__file__).resolve().parents[2]
 LOCAL = ["--evaluator", "local", "--workers", "2"]
@@ -158,7 +159,7 @@ def test_from_trajectories_to_the_report(tmp_path):
             "run_llm_judge.py", "-i", errors, "-o", judged, "-n", "2", "--ask_again", "2", *engine
         ).stdout
         assert "Final Classification Counts: {'(1) Hard Coding': 3}" in said and "asked again" in said
-        rows = [row for _, row in read_jsonl(judged)]
+        rows = [row for _, row in read_rows(judged)]
         assert [row["judge_seq_id"] for row in rows] == ["0", "1", "2"]
         assert all(row["classification"] == [LABELS[0]] * 2 and row["judge_model"] for row in rows)
         asked = len(seen)
@@ -226,7 +227,7 @@ def test_ragged_rows_and_rows_with_only_what_is_required(tmp_path):
     write_jsonl(tmp_path / "in.jsonl", rows)
     said = run("eval_multi_turn.py", "-i", tmp_path / "in.jsonl", "-o", tmp_path / "out.jsonl", *LOCAL).stdout
     assert "3 programs are missing" in said and "2 samples are missing" in said
-    made = [row for _, row in read_jsonl(tmp_path / "out.jsonl")]
+    made = [row for _, row in read_rows(tmp_path / "out.jsonl")]
     assert [row["id"] for row in made] == [0, 1, 2]
     assert all(set(row) == {*rows[0], "all_pass_rates", "exec_status"} for row in made)
 

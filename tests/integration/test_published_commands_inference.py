@@ -17,8 +17,9 @@ from aiohttp import web
 from chat_server import add_task, chat_server, without_times
 
 from cobalt.errors import InputError
+from cobalt.manifest import read_manifest
 from cobalt.rollouts.single_turn import main
-from cobalt.store import read_jsonl, read_manifest
+from cobalt.rows import read_rows
 
 ROOT = Path(__file__).resolve().parents[2]
 CANARY = "sk-canary-2718281828459045"
@@ -39,7 +40,7 @@ def door(name, *args, env=None, code=0):
 
 
 def rows_of(path):
-    return [row for _, row in read_jsonl(path)]
+    return [row for _, row in read_rows(path)]
 
 
 @pytest.fixture

@@ -25,7 +25,7 @@ from training_assets import make_model as make_policy
 sys.path.append(str(Path(__file__).parents[1] / "unit"))
 from data_rows import lcb, many_taco, read, write
 
-from cobalt.commands.data import main as data_main
+from cobalt.data import main as data_main
 from cobalt.evaluator import LocalEvaluator
 from cobalt.prompts import ALL_PASSED_MARKER, FEEDBACK_MARKER
 from cobalt.text import extract_code

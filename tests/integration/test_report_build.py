@@ -11,12 +11,13 @@ from cobalt.analysis.summary import summarize
 from cobalt.analysis.turn_errors import summary_path, turn_errors
 from cobalt.commands import report as command
 from cobalt.errors import InputError
+from cobalt.output import write_jsonl
 from cobalt.report import charts, site, tables
 from cobalt.report.build import build
 from cobalt.report.sources import find
 from cobalt.report.tables import Table
 from cobalt.report.trajectories import encode, operations, task_chunk
-from cobalt.store import read_jsonl, write_jsonl
+from cobalt.rows import read_rows
 
 
 @pytest.fixture(scope="module")
@@ -72,7 +73,7 @@ def test_figures_are_those_of_the_rows(made):
     from cobalt.analysis.outcomes import Outcomes
 
     for run, path in zip(found["runs"], files, strict=False):
-        outcomes = [Outcomes.of(row, "x") for _, row in read_jsonl(path)]
+        outcomes = [Outcomes.of(row, "x") for _, row in read_rows(path)]
         assert run["summary"] == json.loads(json.dumps(summarize(outcomes, seed=1)))
         assert run["model"] == f"models/{run['name']}_eval" and run["colour"] in charts.LIGHT
         assert run["errors"]["cases"] == sum(row["cases"] for row in run["errors"]["turns"]) > 0
@@ -93,7 +94,7 @@ def test_the_viewer_gets_every_trajectory(made):
     folder, files, _ = made
     data = folder / "report" / "data"
     index = script(data / "index.js")
-    rows = [dict(row) for _, row in read_jsonl(files[1])]
+    rows = [dict(row) for _, row in read_rows(files[1])]
     mine = [row for row in index["rows"] if row[0] == 1]
     assert len(mine) == 16 and [task["id"] for task in index["tasks"]] == [row["id"] for row in rows]
     places = json.loads((folder / "cobalt_eval_errors.jsonl.summary.json").read_text())["places"]
@@ -200,7 +201,7 @@ def test_one_program_and_ragged_rows_with_faults_make_a_report(tmp_path):
     one = trajectories(tmp_path / "one_eval.jsonl", tasks=1, samples=1, turns=1)
     assert build([str(one)], tmp_path / "one").comparison is None
     ragged = trajectories(tmp_path / "ragged_eval.jsonl", tasks=4, samples=2, turns=3)
-    rows = [row for _, row in read_jsonl(ragged)]
+    rows = [row for _, row in read_rows(ragged)]
     rows[0]["all_pass_rates"][0][1], rows[0]["exec_status"][0] = None, ["ok", "infra_error", "ok"]
     for name in ("all_pass_rates", "exec_status", "hidden_test_status"):
         rows[1][name] = [rows[1][name][0], rows[1][name][1][:1]]

@@ -11,8 +11,9 @@ import pytest
 from chat_server import add_task, chat_server, without_times
 
 from cobalt.errors import CobaltError, InputError
+from cobalt.manifest import read_manifest
 from cobalt.rollouts.single_turn import main
-from cobalt.store import read_jsonl, read_manifest
+from cobalt.rows import read_rows
 
 ROOT = Path(__file__).resolve().parents[2]
 TASKS, SAMPLES, TURNS = 5, 3, 3
@@ -25,7 +26,7 @@ def door(name, *args, **kw):
 
 
 def rows_of(path):
-    return [row for _, row in read_jsonl(path)]
+    return [row for _, row in read_rows(path)]
 
 
 @pytest.fixture(scope="module")

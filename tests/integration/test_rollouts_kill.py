@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from chat_server import add_task, chat_server, without_times
 
-from cobalt.store import read_jsonl
+from cobalt.rows import read_rows
 
 ROOT = Path(__file__).resolve().parents[2]
 pytestmark = pytest.mark.slow
@@ -26,7 +26,7 @@ def command(tasks, out, url):
 
 
 def rows_of(path):
-    return without_times([row for _, row in read_jsonl(path, repair=True)]) if path.exists() else []
+    return without_times([row for _, row in read_rows(path, repair=True)]) if path.exists() else []
 
 
 @pytest.mark.parametrize("kills", [3, pytest.param(20, marks=pytest.mark.full)])

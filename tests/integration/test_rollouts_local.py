@@ -8,9 +8,10 @@ from pathlib import Path
 import pytest
 from chat_server import without_times
 
+from cobalt.manifest import read_manifest
 from cobalt.prompts import load
 from cobalt.rollouts.multi_turn import main
-from cobalt.store import read_jsonl, read_manifest
+from cobalt.rows import read_rows
 from cobalt.tasks import tiny
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -45,7 +46,7 @@ def test_the_transformers_engine_behind_the_door(model, tmp_path):
               "--engine", "transformers", "--model_name", model, "--temperature", 1, "--top_p", 1,
               "--max_tokens", 24, "--evaluator", "local", "--workers", 1]  # fmt: skip
     door(*common, "-o", tmp_path / "a.jsonl")
-    rows = [row for _, row in read_jsonl(tmp_path / "a.jsonl")]
+    rows = [row for _, row in read_rows(tmp_path / "a.jsonl")]
     assert [row["id"] for row in rows] == [
         json.loads(line)["id"] for line in (tmp_path / "train.jsonl").read_text().splitlines()
     ]
@@ -57,4 +58,4 @@ def test_the_transformers_engine_behind_the_door(model, tmp_path):
     settings = read_manifest(tmp_path / "a.jsonl")["settings"]
     assert settings["model"].startswith("model:")
     assert main([*map(str, common), "-o", str(tmp_path / "b.jsonl"), "--concurrency", "3"]) == 0
-    assert without_times([row for _, row in read_jsonl(tmp_path / "b.jsonl")]) == without_times(rows)
+    assert without_times([row for _, row in read_rows(tmp_path / "b.jsonl")]) == without_times(rows)

@@ -286,7 +286,7 @@ KINDS = {
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_check_knows_files_of_published_columns(kind, tmp_path, capsys):
-    from cobalt.commands.data import main as data
+    from cobalt.data import main as data
 
     name, without = KINDS[kind]
     path = tmp_path / "x.jsonl"

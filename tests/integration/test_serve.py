@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 from serve_session import application, free_port, ray_session
 
+from cobalt.cluster import READY_S, READY_VARIABLE
 from cobalt.errors import BadRequest, InfraError
 from cobalt.evaluator import connect
 from cobalt.evaluator.client import HttpEvaluator
-from cobalt.slow_start import READY_S, READY_VARIABLE
 
 pytestmark = pytest.mark.slow
 

@@ -9,7 +9,7 @@ import hashlib
 import json
 
 from cobalt.engines.base import Completion
-from cobalt.records import TestCases
+from cobalt.testcases import TestCases
 
 
 def fence(code):

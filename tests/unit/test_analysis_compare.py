@@ -12,8 +12,8 @@ from cobalt.analysis.compare import compare
 from cobalt.analysis.runs import EvaluatedRun, named_paths
 from cobalt.commands import compare as command
 from cobalt.errors import InputError
+from cobalt.output import write_jsonl
 from cobalt.stats import detectable_difference, holm, paired_bootstrap, paired_permutation, t_quantile
-from cobalt.store import write_jsonl
 
 TESTS = json.dumps({"inputs": ["1"], "outputs": ["1"]})
 

@@ -14,8 +14,9 @@ from cobalt.analysis.judge_door import main, report_lines
 from cobalt.analysis.verdicts import LABELS, agreement, classify, majority
 from cobalt.engines.base import Completion
 from cobalt.errors import InputError, SettingsChanged
+from cobalt.output import write_jsonl
 from cobalt.prompts import DEFAULT
-from cobalt.store import read_jsonl, write_jsonl
+from cobalt.rows import read_rows
 
 HARD, LOGIC, DRIFT, OTHER = LABELS
 
@@ -30,7 +31,7 @@ def case(key, **more):
 
 
 def written(path):
-    return [row for _, row in read_jsonl(path)]
+    return [row for _, row in read_rows(path)]
 
 
 @pytest.mark.parametrize(

@@ -8,8 +8,10 @@ import pytest
 from cobalt.analysis import turn_errors as door
 from cobalt.analysis.turn_errors import summary_path, turn_errors
 from cobalt.errors import InputError
+from cobalt.manifest import manifest_path
+from cobalt.output import write_jsonl
 from cobalt.prompts import DEFAULT, feedback_of
-from cobalt.store import manifest_path, read_jsonl, write_jsonl
+from cobalt.rows import read_rows
 
 
 def block(code):
@@ -84,7 +86,7 @@ def test_rows_fields_and_rates_by_hand(files):
     ]
     data, rows, out = files([row_of(TASK, samples)])
     found = turn_errors(data, rows, out)
-    written = [row for _, row in read_jsonl(out)]
+    written = [row for _, row in read_rows(out)]
     assert written == found.rows and len(written) == 2
     assert sorted(found.places) == [("t", 0, 1), ("t", 0, 2)]
     case = next(row for row in written if row["current_code"] == "a = 1\nb = 2")

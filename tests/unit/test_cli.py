@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from cobalt.commands import cli
+from cobalt import __main__ as cli
 from cobalt.errors import InputError
 
 
@@ -28,7 +28,7 @@ def test_an_unknown_command_is_an_error_with_a_suggestion() -> None:
 
 def test_help_loads_no_heavy_library() -> None:
     code = (
-        "import sys; from cobalt.commands import cli; cli.main(['--help']); "
+        "import sys; from cobalt import __main__ as cli; cli.main(['--help']); "
         "print([name for name in ('torch', 'ray', 'numpy') if name in sys.modules])"
     )
     ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

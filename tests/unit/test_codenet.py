@@ -11,7 +11,7 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 
-from cobalt.commands.data import main as data_main
+from cobalt.data import main as data_main
 from cobalt.errors import InputError
 from cobalt.prompts import TINY
 from cobalt.tasks.codenet import CodenetCounts, CodenetSettings, groups_of, statement_of

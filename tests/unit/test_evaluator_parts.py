@@ -12,8 +12,8 @@ from cobalt.evaluator.remote import Refused, RemoteEvaluator, Transient
 from cobalt.evaluator.request import make_request, parse_request
 from cobalt.evaluator.rule import PUBLISHED, Rule
 from cobalt.evaluator.sharing import SharedVerdicts
-from cobalt.records import TestCases
 from cobalt.sandbox.policy import Limits
+from cobalt.testcases import TestCases
 
 TESTS = TestCases(["1"], ["2"])
 GOOD = {

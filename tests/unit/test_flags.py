@@ -6,8 +6,8 @@ import textwrap
 
 import pytest
 
+from cobalt.cli import parser, positive_int, run_main
 from cobalt.errors import BadRequest, InfraError, InputError, SettingsChanged
-from cobalt.flags import parser, positive_int, run_main
 
 
 def _parser():
@@ -82,7 +82,7 @@ def test_a_bug_keeps_its_traceback():
 
 def test_a_reader_that_goes_away_causes_no_traceback():
     code = textwrap.dedent("""
-        from cobalt.flags import run_main
+        from cobalt.cli import run_main
         run_main(lambda argv: [print("x" * 100) for _ in range(10000)] and 0)
     """)
     done = subprocess.run(

@@ -14,8 +14,8 @@ from cobalt.errors import InfraError, InputError, SettingsChanged
 from cobalt.prompts import TINY
 from cobalt.rollouts.multi_turn import multi_turn
 from cobalt.rollouts.settings import MultiTurnSettings
+from cobalt.rows import read_rows
 from cobalt.stats import clustered_mean
-from cobalt.store import read_jsonl
 
 ALL = "pass 0 1 2 3 4"  # public tests are 0 and 1, hidden ones 2, 3 and 4
 
@@ -37,7 +37,7 @@ def row(key, *samples, **more):
 
 
 def rows_of(path):
-    return [row for _, row in read_jsonl(path)]
+    return [row for _, row in read_rows(path)]
 
 
 ROWS = [

@@ -14,9 +14,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from cobalt.errors import InputError
-from cobalt.inputs import RowList, open_input
-from cobalt.rejects import Rejects, UniqueIds, checked
+from cobalt.rejects import Rejects, checked
 from cobalt.rollouts.source import Source
+from cobalt.rows import Rows, UniqueIds, open_rows
 
 sys.path.append(str(Path(__file__).parent))
 from data_rows import read, write
@@ -26,56 +26,56 @@ ROWS = [{"id": i, "text": f"row {i} é"} for i in range(5)]
 
 def test_json_lines(tmp_path: Path) -> None:
     path = write(tmp_path / "x.jsonl", [ROWS[0], "", ROWS[1]])
-    source = open_input(path)
+    source = open_rows(path)
     assert list(source) == [(f"{path}:1", ROWS[0]), (f"{path}:3", ROWS[1])]
-    assert list(source) == list(open_input(f"{path}:train"))  # again, and with the only split there is
+    assert list(source) == list(open_rows(f"{path}:train"))  # again, and with the only split there is
     assert source.path == path and len(source.sha256) == 64
     path.write_bytes(b"\xef\xbb\xbf" + path.read_bytes())
-    assert len(list(open_input(path))) == 2
+    assert len(list(open_rows(path))) == 2
     packed = tmp_path / "x.jsonl.gz"
     packed.write_bytes(gzip.compress(path.read_bytes()))
-    assert [row for _, row in open_input(packed)] == ROWS[:2]
+    assert [row for _, row in open_rows(packed)] == ROWS[:2]
     packed.write_bytes(packed.read_bytes()[:-10])
     with pytest.raises(InputError, match=r"cannot read .*x\.jsonl\.gz"):
-        list(open_input(packed))
+        list(open_rows(packed))
 
 
 def test_names_with_colons(tmp_path: Path) -> None:
     path = write(tmp_path / "a:b.jsonl", ROWS)
-    assert len(list(open_input(path))) == 5
+    assert len(list(open_rows(path))) == 5
 
 
 def test_parquet(tmp_path: Path) -> None:
     day = datetime.datetime(2025, 1, 18, 18, 30)
     path = tmp_path / "x.parquet"
     pq.write_table(pa.Table.from_pylist([row | {"day": day, "none": None} for row in ROWS]), path)
-    assert list(open_input(path)) == [
+    assert list(open_rows(path)) == [
         (f"{path}: row {i + 1}", row | {"day": "2025-01-18T18:30:00"}) for i, row in enumerate(ROWS)
     ]
     path.write_bytes(path.read_bytes()[:-20])
     with pytest.raises(InputError, match="not a Parquet file that can be read"):
-        list(open_input(path))
+        list(open_rows(path))
 
 
 def test_folders(tmp_path: Path) -> None:
     write(tmp_path / "set" / "train.jsonl", ROWS)
     write(tmp_path / "set" / "validation.jsonl", ROWS[:2])
     folder = tmp_path / "set"
-    assert [row for _, row in open_input(folder)] == ROWS
-    validation = open_input(f"{folder}:validation")
+    assert [row for _, row in open_rows(folder)] == ROWS
+    validation = open_rows(f"{folder}:validation")
     assert [where for where, _ in validation] == [
         f"{folder}/validation.jsonl:1",
         f"{folder}/validation.jsonl:2",
     ]
     with pytest.raises(InputError, match=r"has no split 'test': .*\(train, validation\)"):
-        open_input(f"{folder}:test")
+        open_rows(f"{folder}:test")
     (tmp_path / "empty").mkdir()
     with pytest.raises(InputError, match="no data set found"):
-        open_input(tmp_path / "empty")
+        open_rows(tmp_path / "empty")
     (tmp_path / "csv").mkdir()
     (tmp_path / "csv" / "train.csv").write_text("a,b\n1,2\n")
     with pytest.raises(InputError, match=r"train\.csv: JSON lines"):
-        open_input(tmp_path / "csv")
+        open_rows(tmp_path / "csv")
 
 
 def test_saved_data_sets(tmp_path: Path) -> None:
@@ -83,11 +83,11 @@ def test_saved_data_sets(tmp_path: Path) -> None:
 
     saved = Dataset.from_list([*ROWS, {"id": 9}])
     saved.save_to_disk(tmp_path / "one")
-    source = open_input(tmp_path / "one")
+    source = open_rows(tmp_path / "one")
     assert [row for _, row in source] == [*ROWS, {"id": 9}]
-    assert source.path is None and source.sha256 == open_input(tmp_path / "one").sha256
+    assert source.path is None and source.sha256 == open_rows(tmp_path / "one").sha256
     DatasetDict(train=saved, dev=saved.select([0])).save_to_disk(tmp_path / "two")
-    assert [row for _, row in open_input(f"{tmp_path}/two:dev")] == ROWS[:1]
+    assert [row for _, row in open_rows(f"{tmp_path}/two:dev")] == ROWS[:1]
 
 
 @pytest.mark.parametrize(
@@ -101,21 +101,21 @@ def test_saved_data_sets(tmp_path: Path) -> None:
 )
 def test_names_of_nothing(name: str, message: str) -> None:
     with pytest.raises(InputError, match=f"cannot read .*{message}"):
-        open_input(name)
+        open_rows(name)
 
 
 def test_files_of_another_kind(tmp_path: Path) -> None:
     path = tmp_path / "x.json"
     path.write_text('[\n {"id": 1},\n 2\n]')
     with pytest.raises(InputError, match=r"x\.json: row 2: must be an object"):
-        list(open_input(path))
+        list(open_rows(path))
     path.write_text("[{")
     with pytest.raises(InputError, match=r"x\.json: not valid JSON"):
-        list(open_input(path))
+        list(open_rows(path))
     path.write_text(json.dumps(ROWS, indent=1))
-    assert [row for _, row in open_input(path)] == ROWS
+    assert [row for _, row in open_rows(path)] == ROWS
     with pytest.raises(InputError, match="is a file and has no split 'dev'"):
-        open_input(f"{path}:dev")
+        open_rows(f"{path}:dev")
 
 
 def test_rejects(tmp_path: Path) -> None:
@@ -128,7 +128,7 @@ def test_rejects(tmp_path: Path) -> None:
 
     rejects = Rejects(out, "skip")
     for _ in range(2):  # a second pass gives the same rows
-        good = [key for _, key in checked(open_input(path), rejects, convert(UniqueIds()))]
+        good = [key for _, key in checked(open_rows(path), rejects, convert(UniqueIds()))]
         assert good == [0, 1]
     rejects.close()
     rows = read(rejects.path)
@@ -136,7 +136,7 @@ def test_rejects(tmp_path: Path) -> None:
     assert [row.get("id") for row in rows] == [None, 0, None]
     assert len(rows[0]["text"]) == 2000 and "'id' 0 occurs twice" in rows[1]["error"]
     with pytest.raises(InputError, match=r"x\.jsonl:2: not a JSON object.*--on_bad_row skip"):
-        list(checked(open_input(path), Rejects(out), convert(UniqueIds())))
+        list(checked(open_rows(path), Rejects(out), convert(UniqueIds())))
     Rejects(out).close()
     assert not rejects.path.exists()
     with pytest.raises(InputError, match="--on_bad_row must be one of"):
@@ -150,4 +150,4 @@ def test_the_inference_doors_read_them_too(tmp_path: Path) -> None:
     assert source.ids == list(range(5)) and source.path == path
     assert [where for where, _ in source.located()][1] == f"{path}: row 2"
     assert json.loads(json.dumps(list(source))) == ROWS
-    assert [row for _, row in RowList("x", ROWS)] == ROWS
+    assert [row for _, row in Rows("x", table=ROWS)] == ROWS

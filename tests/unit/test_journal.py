@@ -8,7 +8,7 @@ import pytest
 from cobalt.errors import InfraError, InputError
 from cobalt.rollouts import journal as module
 from cobalt.rollouts.journal import Journal
-from cobalt.store import read_jsonl
+from cobalt.rows import read_rows
 
 
 def usage(tokens):
@@ -56,7 +56,7 @@ async def test_a_torn_tail_is_cut_and_a_damaged_line_refused(tmp_path):
     assert ["result" in e for e in torn.turns(0).values()] == [True, True, False]
     torn.add(0, 2, 0, result={}, feedback="again")
     await torn.close(complete=False)
-    assert [e.get("feedback") for _, e in read_jsonl(path)][-1] == "again"
+    assert [e.get("feedback") for _, e in read_rows(path)][-1] == "again"
     path.write_bytes(b'{"no": "id"}\n' + whole)
     with pytest.raises(InputError, match=r"out.journal:1: "):
         opened(path)

@@ -13,11 +13,11 @@ ROOT = Path(__file__).parents[2]
 
 # A unit (module or package under cobalt/) may import itself and what stands before it, row by row.
 LAYERS = [
-    ["errors", "flags", "rowtypes", "records", "schema", "prompts", "text", "stats", "slow_start", "cluster"],
-    ["files", "manifest", "store", "hub", "inputs", "rejects", "progress", "ledger", "pipeline", "sandbox"],
+    ["errors", "cli", "files", "hub", "rows", "schema", "kinds", "testcases", "prompts", "text", "stats"],
+    ["output", "rejects", "manifest", "pipeline", "cluster", "sandbox"],
     ["evaluator", "engines", "tasks", "rewards", "contexts"],
     ["rollouts", "training", "analysis", "report"],
-    ["planning", "run", "commands", "__main__"],
+    ["planning", "run", "commands", "data", "__main__"],
 ]
 ORDER = {unit: rank for rank, unit in enumerate(unit for layer in LAYERS for unit in layer)}
 
@@ -59,7 +59,7 @@ def modules() -> dict[str, Path]:
 def imports(source: str, name: str, is_package: bool, top_only: bool = False) -> Iterator[tuple[int, str]]:
     """(line, dotted name) of all that a module imports, also inside functions unless `top_only`.
 
-    `from cobalt import store` counts as cobalt.store; imports for type checkers only are left out.
+    `from cobalt import output` counts as cobalt.output; imports for type checkers only are left out.
     """
     pending: list[ast.AST] = [ast.parse(source)]
     while pending:
@@ -110,17 +110,17 @@ def test_imports_keep_the_order(name):
 @pytest.mark.parametrize(
     ("name", "source", "found"),
     [
-        ("cobalt.text", "import cobalt.store", "cobalt.store, which comes after"),
-        ("cobalt.text", "def f():\n    from cobalt import store", "text:2: imports cobalt.store"),
-        ("cobalt.records", "from .prompts import load", "cobalt.prompts, which comes after"),
+        ("cobalt.text", "import cobalt.output", "cobalt.output, which comes after"),
+        ("cobalt.text", "def f():\n    from cobalt import output", "text:2: imports cobalt.output"),
+        ("cobalt.schema", "from .prompts import load", "cobalt.prompts, which comes after"),
         ("cobalt.tasks.tiny", "from ..contexts.slice import f", "cobalt.contexts, which comes after"),
         ("cobalt.tasks", "import ray", "only cobalt.evaluator.service"),
         ("cobalt.trainings", "import verl.trainer", "only cobalt.training, cobalt.commands.bench_ways may"),
         ("cobalt.training.launch", "import vllm", "only cobalt.engines.vllm_server, cobalt.training.cpu"),
         ("cobalt.run.main", "import cobalt.misc", "no place in the order"),
-        ("cobalt.training.launch", "import ray, verl\nfrom cobalt import store\nfrom . import cpu", None),
+        ("cobalt.training.launch", "import ray, verl\nfrom cobalt import output\nfrom . import cpu", None),
         ("cobalt.tasks.tiny", "from cobalt.evaluator.base import E\nfrom .base import x", None),
-        ("cobalt.text", "if TYPE_CHECKING:\n    from cobalt.store import x", None),
+        ("cobalt.text", "if TYPE_CHECKING:\n    from cobalt.output import x", None),
         ("cobalt.manifest", "import cobalt\nfrom cobalt import __version__", None),
     ],
 )

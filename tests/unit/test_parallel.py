@@ -10,8 +10,8 @@ from collections.abc import Iterator
 import pytest
 
 from cobalt.commands.bench_data import taco_rows, trajectory_rows
-from cobalt.commands.data import Checker
 from cobalt.contexts.parallel import in_order
+from cobalt.data import Checker
 from cobalt.errors import InfraError, InputError
 
 

@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 from cobalt.errors import InputError
 from cobalt.evaluator.output import Output, encode
 from cobalt.evaluator.rule import PUBLISHED
-from cobalt.records import TestCases
 from cobalt.tasks.perturb import main, perturb
+from cobalt.testcases import TestCases
 
 sys.path.append(str(Path(__file__).parent))
 from data_rows import read, task, write

@@ -11,9 +11,13 @@ import time
 
 import pytest
 
+from cobalt.cli import LineProgress, TerminalProgress, make_progress
 from cobalt.errors import InfraError, InputError, SettingsChanged
-from cobalt.pipeline import LineProgress, TerminalProgress, failures_path, make_progress, run_rows
-from cobalt.store import JsonlWriter, read_jsonl, read_manifest, write_jsonl
+from cobalt.manifest import read_manifest
+from cobalt.output import JsonlWriter, write_jsonl
+from cobalt.pipeline import run_rows
+from cobalt.rejects import failures_path
+from cobalt.rows import read_rows
 
 ROWS = [{"id": n, "kept": [n]} for n in range(12)]
 
@@ -24,7 +28,7 @@ async def double(row):
 
 
 def ids(path):
-    return [row["id"] for _, row in read_jsonl(path)]
+    return [row["id"] for _, row in read_rows(path)]
 
 
 @pytest.fixture
@@ -39,7 +43,7 @@ def run(tmp_path):
 
 async def test_rows_go_through_in_order_with_unknown_keys(run):
     summary = await run(ROWS, double)
-    assert [row for _, row in read_jsonl(run.output)] == [row | {"double": 2 * row["id"]} for row in ROWS]
+    assert [row for _, row in read_rows(run.output)] == [row | {"double": 2 * row["id"]} for row in ROWS]
     assert (summary.total, summary.written, summary.resumed, summary.failed) == (12, 12, 0, 0)
     assert summary.exit_code == 0 and not failures_path(run.output).exists()
 
@@ -83,7 +87,7 @@ async def test_a_row_that_keeps_failing_is_recorded_and_redone(run):
 
     summary = await run(ROWS, work, retries=2)
     assert (summary.failed, summary.retried, summary.written, summary.exit_code) == (2, 4, 10, 1)
-    failures = {row["id"]: row for _, row in read_jsonl(failures_path(run.output))}
+    failures = {row["id"]: row for _, row in read_rows(failures_path(run.output))}
     assert failures.keys() == {0, 5}
     assert failures[0]["error"] == "RuntimeError: bad 0" and failures[0]["attempts"] == 3
     assert "in work" in failures[0]["traceback"]
@@ -154,7 +158,7 @@ async def test_another_key_than_id(run):
         return row | {"id": "free"}
 
     await run([{"judge_seq_id": "b"}, {"judge_seq_id": "a"}], work, key="judge_seq_id")
-    assert [row["judge_seq_id"] for _, row in read_jsonl(run.output)] == ["b", "a"]
+    assert [row["judge_seq_id"] for _, row in read_rows(run.output)] == ["b", "a"]
 
 
 async def test_a_result_for_another_row_is_a_failure(run):
@@ -283,7 +287,7 @@ def test_progress_bars_release_the_terminal():
 
 SCRIPT = textwrap.dedent("""
     import asyncio, sys
-    from cobalt.flags import run_main
+    from cobalt.cli import run_main
     from cobalt.pipeline import run_rows
 
     async def work(row):

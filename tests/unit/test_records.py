@@ -7,7 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cobalt.errors import BadRequest, InputError
-from cobalt.records import TestCases, require, row_id
+from cobalt.rows import require, row_id
+from cobalt.testcases import TestCases
 
 text = st.text(st.characters(codec=None), max_size=20)  # lone surrogates and null bytes included
 values = st.recursive(

@@ -6,19 +6,19 @@ import asyncio
 
 import pytest
 
+from cobalt import __main__ as cli
 from cobalt import engines
 from cobalt.analysis.compare import compare
 from cobalt.analysis.judge import JudgeSettings
 from cobalt.analysis.outcomes import Outcomes
 from cobalt.analysis.runs import EvaluatedRun
-from cobalt.commands import cli
 from cobalt.errors import InfraError, InputError
-from cobalt.inputs import open_input
-from cobalt.records import TestCases
 from cobalt.rollouts.feedback import OtherTaskFeedback, Place
 from cobalt.rollouts.verdicts import verdict
+from cobalt.rows import open_rows
 from cobalt.tasks.livecodebench import LcbSettings, func_name
 from cobalt.tasks.taco_files import TacoSettings
+from cobalt.testcases import TestCases
 from cobalt.training.asked import composed
 from cobalt.training.stored import main as make_groups
 
@@ -28,8 +28,8 @@ TESTS = TestCases.parse('{"inputs": ["1", "2"], "outputs": ["1", "2"]}')
 @pytest.mark.parametrize(
     ("mistake", "says"),
     [
-        (lambda: open_input("nowhere.jsonl"), "cannot read nowhere.jsonl: there is no such file or folder"),
-        (lambda: open_input(f"{__file__}:dev"), "is a file and has no split 'dev'"),
+        (lambda: open_rows("nowhere.jsonl"), "cannot read nowhere.jsonl: there is no such file or folder"),
+        (lambda: open_rows(f"{__file__}:dev"), "is a file and has no split 'dev'"),
         (lambda: Outcomes.of({"id": 1, "all_pass_rates": []}, "f:1"), "f:1: all_pass_rates holds no samples"),
         (
             lambda: Outcomes.of({"id": 1, "all_pass_rates": [[1]], "exec_status": [["ok", "ok"]]}, "f:1"),

@@ -8,10 +8,10 @@ import pytest
 from report_data import SLOTS, evaluated, results
 
 from cobalt.errors import InfraError, InputError
+from cobalt.output import write_jsonl
 from cobalt.report.dialogues import examples
 from cobalt.report.evidence import Arm, arm_gain, by_slot, paired
 from cobalt.report.results import Evaluations, read, statistics
-from cobalt.store import write_jsonl
 
 
 def rows(path: Path, rates: dict[str, list[list[float]]], **more: dict[str, object]) -> Path:

@@ -5,8 +5,8 @@ import time
 from collections import Counter
 from types import SimpleNamespace
 
+from cobalt.cli import LineProgress
 from cobalt.engines.base import Completion
-from cobalt.progress import LineProgress
 from cobalt.rollouts import progress as module
 from cobalt.rollouts.progress import Meter
 

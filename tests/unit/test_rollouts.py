@@ -17,13 +17,13 @@ from cobalt.rollouts.multi_turn import multi_turn
 from cobalt.rollouts.runner import BudgetReached, Gate
 from cobalt.rollouts.settings import Budget, MultiTurnSettings, RolloutSettings
 from cobalt.rollouts.single_turn import single_turn
-from cobalt.store import read_jsonl
+from cobalt.rows import read_rows
 
 TWO_TURNS = MultiTurnSettings(prompts=TINY, turns=2, n=2, first_turn=True)
 
 
 def rows_of(path):
-    return [row for _, row in read_jsonl(path)]
+    return [row for _, row in read_rows(path)]
 
 
 async def run(tmp_path, rows, settings, reply=seeded_reply, judge=None, name="out.jsonl", **kw):

@@ -5,8 +5,9 @@ from typing import Any
 
 import pytest
 
-from cobalt.records import ExecutionResult, TestCases
 from cobalt.run.remember import Remember
+from cobalt.schema import ExecutionResult
+from cobalt.testcases import TestCases
 
 
 class Echo:

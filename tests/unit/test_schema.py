@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from cobalt.commands.data import BEGIN, END, main
+from cobalt.data import BEGIN, END, main
 from cobalt.errors import InputError
-from cobalt.schema import _ORDER, STAGES, field_table, fields_of, stage_of, type_problems
+from cobalt.kinds import KINDS, ORDER, field_table, fields_of, kind_of, type_problems
 
 sys.path.append(str(Path(__file__).parent))
 sys.path.append(str(Path(__file__).parents[1] / "golden"))
@@ -66,13 +66,13 @@ EXAMPLES: dict[str, dict[str, Any]] = {
 
 
 def test_every_kind_has_an_example_and_a_place_in_the_table() -> None:
-    assert {stage.name for stage in STAGES} == set(EXAMPLES) == set(_ORDER)
+    assert {stage.name for stage in KINDS} == set(EXAMPLES) == set(ORDER)
 
 
 @pytest.mark.parametrize("kind", EXAMPLES)
 def test_kinds(kind: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     row = EXAMPLES[kind]
-    stage = stage_of(row)
+    stage = kind_of(row)
     assert stage is not None and stage.name == kind
     assert list(type_problems(row, stage)) == []
     assert main(["check", str(write(tmp_path / "x.jsonl", [row]))]) == 0
@@ -82,7 +82,7 @@ def test_kinds(kind: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) ->
 
 @pytest.mark.parametrize("kind", EXAMPLES)
 def test_every_needed_field_is_missed(kind: str) -> None:
-    stage = next(stage for stage in STAGES if stage.name == kind)
+    stage = next(stage for stage in KINDS if stage.name == kind)
     for name in stage.required:
         row = {field: value for field, value in EXAMPLES[kind].items() if field != name}
         assert f"field '{name}' is missing" in list(type_problems(row, stage))

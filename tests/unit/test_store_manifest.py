@@ -9,7 +9,8 @@ import pytest
 
 import cobalt
 from cobalt.errors import InputError, SettingsChanged
-from cobalt.store import check_resume, manifest_path, read_manifest, write_jsonl, write_manifest
+from cobalt.manifest import check_resume, manifest_path, read_manifest, write_manifest
+from cobalt.output import write_jsonl
 
 
 @dataclass(frozen=True)

@@ -13,10 +13,10 @@ from cobalt.evaluator.feedback import first_failure
 from cobalt.evaluator.kills import MemoryKills, counters
 from cobalt.evaluator.rule import PUBLISHED, Rule
 from cobalt.evaluator.suite import judge_suite
-from cobalt.records import TestCases
 from cobalt.rollouts import verdicts as rollouts
 from cobalt.sandbox.policy import Limits
 from cobalt.sandbox.worker import RunFacts, WorkerLost
+from cobalt.testcases import TestCases
 from cobalt.training import scoring as training
 
 OUT_OF_TIME = "TimeoutError: Tests timed out after {:g} seconds."

@@ -14,8 +14,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cobalt.errors import InfraError, InputError
-from cobalt.inputs import open_input
 from cobalt.prompts import DEFAULT, PROBLEM_MARKER
+from cobalt.rows import open_rows
 from cobalt.tasks.build_taco import build_taco
 from cobalt.tasks.reference import ReferenceCheck
 from cobalt.tasks.splits import choose_dev, statement_key
@@ -279,7 +279,7 @@ def test_overlap_report(tmp_path: Path) -> None:
             {"id": "p2", "instruction": f"{STATEMENT}{PROBLEM_MARKER}\nnothing in common with the others"},
         ],
     )
-    summary = build_taco(source, tmp_path / "out.jsonl", NO_RUNS, problems=open_input(problems))
+    summary = build_taco(source, tmp_path / "out.jsonl", NO_RUNS, problems=open_rows(problems))
     (row,) = read(tmp_path / "out.jsonl.overlap.jsonl")
     assert (row["id"], row["problem"], row["shared"], row["share_of_problem"]) == (1, "p1", 1, 0.5)
     assert summary.overlapping == 1

@@ -9,8 +9,8 @@ from dataclasses import replace
 
 import pytest
 
-from cobalt.records import TestCases
 from cobalt.tasks import tiny
+from cobalt.testcases import TestCases
 
 
 def run_plainly(code: str, stdin: str) -> str | None:

@@ -12,7 +12,7 @@ import torch
 from omegaconf import OmegaConf
 
 from cobalt.errors import InputError
-from cobalt.records import TestCases
+from cobalt.testcases import TestCases
 from cobalt.training import stored
 from cobalt.training.offline import batches, collate, encode
 from cobalt.training.sharded import CHUNK, token_losses

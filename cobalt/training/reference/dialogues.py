@@ -7,7 +7,7 @@ from typing import Any
 
 from cobalt.evaluator.feedback import wrong_answer_feedback
 from cobalt.prompts import Prompts
-from cobalt.records import Message
+from cobalt.schema import Message
 from cobalt.tasks import tiny
 from cobalt.training.reference.recipe import Mixture, Recipe
 

@@ -7,13 +7,12 @@ from collections.abc import Iterator
 from itertools import zip_longest
 from typing import Any
 
+from cobalt.cli import parser, positive_int
 from cobalt.errors import InputError
-from cobalt.flags import parser, positive_int
-from cobalt.inputs import Input, open_input, parsed
-from cobalt.records import Row, TestCases, require
-from cobalt.rejects import UniqueIds
-from cobalt.schema import USES, Stage, fields_of, lacking, stage_of, type_problems
-from cobalt.store import read_manifest
+from cobalt.kinds import USES, Kind, fields_of, kind_of, lacking, type_problems
+from cobalt.manifest import read_manifest
+from cobalt.rows import Row, Rows, UniqueIds, open_rows, parsed, require
+from cobalt.testcases import TestCases
 
 BEGIN, END = "<!-- fields: begin (cobalt data fields --write docs/data.md) -->", "<!-- fields: end -->"
 _TESTS = (
@@ -32,7 +31,7 @@ class Checker:
     """Judges the rows of one file; its kind is that of the first row that has one."""
 
     def __init__(self) -> None:
-        self.stage: Stage | None = None
+        self.stage: Kind | None = None
         self.unknown: dict[str, None] = {}
         self.not_for: dict[str, str] = {}  # what the file cannot be used for, and why
         self._ids = UniqueIds()
@@ -40,7 +39,7 @@ class Checker:
     def __call__(self, row: Row, where: str) -> None:
         """Raise InputError, with place and field, for a row that breaks the format."""
         if self.stage is None:
-            self.stage = stage_of(row)
+            self.stage = kind_of(row)
             if self.stage is None:
                 raise InputError(
                     f"{where}: no kind of row of the pipeline has these fields: {', '.join(row)}"
@@ -132,7 +131,7 @@ def _check_rate(value: Any, place: str) -> None:
         raise InputError(f"{place} must be a rate in [0, 1], got {value!r}")
 
 
-def problems(source: Input, checker: Checker) -> Iterator[tuple[bool, str]]:
+def problems(source: Rows, checker: Checker) -> Iterator[tuple[bool, str]]:
     """(good, what is wrong) for every row."""
     for where, raw in source.raw():
         try:
@@ -163,7 +162,7 @@ def check(argv: list[str]) -> int:
     )
     flags.add_argument("--show", type=positive_int, default=10, help="bad rows to print")
     args = flags.parse_args(argv)
-    source, checker = open_input(args.file), Checker()
+    source, checker = open_rows(args.file), Checker()
     rows, bad = 0, 0
     shown: list[str] = []
     for good, problem in problems(source, checker):
@@ -199,7 +198,7 @@ def check(argv: list[str]) -> int:
 def fields(argv: list[str]) -> int:
     """`cobalt data fields`: the table of all fields, printed or put between the marks in a page."""
     from cobalt.files import atomic_write
-    from cobalt.schema import field_table
+    from cobalt.kinds import field_table
 
     flags = parser("Print the table of all fields of all files.", prog="cobalt data fields")
     flags.add_argument("--write", metavar="PAGE", help="put it between the marks in this Markdown page")
