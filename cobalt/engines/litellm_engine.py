@@ -21,18 +21,6 @@ from cobalt.errors import InfraError, InputError
 _SECRETS = (KEY_VARIABLE, "AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN")
 
 
-def load() -> Any:
-    """The litellm module, quiet and offline. Raises InputError if it is not installed."""
-    os.environ.setdefault("LITELLM_LOCAL_MODEL_COST_MAP", "True")
-    try:
-        import litellm
-    except ImportError as error:
-        raise InputError("engine 'litellm' needs its package: pip install 'cobalt[providers]'") from error
-    litellm.suppress_debug_info = True
-    litellm.telemetry = False
-    return litellm
-
-
 class LiteLLMEngine(OpenAIEngine):
     """Chat completions of the provider that `model_name` names (`gpt-...`, `bedrock/...`, `provider/...`).
 
@@ -54,7 +42,11 @@ class LiteLLMEngine(OpenAIEngine):
         rpm: int | None = None,
         tpm: int | None = None,
     ) -> None:
-        self._litellm = load()
+        os.environ.setdefault("LITELLM_LOCAL_MODEL_COST_MAP", "True")
+        import litellm
+
+        litellm.suppress_debug_info, litellm.telemetry = True, False
+        self._litellm = litellm
         self.model_name, self.name = model_name, f"litellm:{model_name}"
         self._address, self._provider = base_url, self._find_provider(base_url)
         self.base_url = base_url or self._provider
