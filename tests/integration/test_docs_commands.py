@@ -129,13 +129,13 @@ def said(given: tuple[str, ...]) -> str:
 
 @cache
 def door_help(script: str) -> str:
-    out, before = io.StringIO(), sys.argv
-    sys.argv = [script, "--help"]
+    out, before = io.StringIO(), (sys.argv, sys.path)
+    sys.argv, sys.path = [script, "--help"], [str(Path(script).parent), *sys.path]
     try:
         with contextlib.redirect_stdout(out), contextlib.suppress(SystemExit):
             runpy.run_path(script, run_name="__main__")
     finally:
-        sys.argv = before
+        sys.argv, sys.path = before
     return out.getvalue()
 
 
