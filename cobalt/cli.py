@@ -18,7 +18,7 @@ _Namespace = TypeVar("_Namespace")
 
 # Libraries that not everybody needs, by the extra of pyproject.toml that brings them; the first one counts.
 EXTRAS = {
-    "providers": ("boto3", "httpx", "litellm", "openai"),
+    "providers": ("aiohttp", "boto3", "httpx", "litellm", "openai"),
     "report": ("jinja2", "markupsafe", "matplotlib"),
     "vllm": ("vllm",),
     "train": (

@@ -8,6 +8,7 @@ import os
 import re
 from typing import Any
 
+import aiohttp
 import httpx
 import openai
 
@@ -27,7 +28,14 @@ KEY_VARIABLE = "OPENAI_API_KEY"
 SESSION_HEADER = "x-session-id"  # what routers send a trajectory's requests to the same replica by
 _TOO_LONG = re.compile(r"context[ _](?:length|window|size)|prompt is too long|too many tokens", re.IGNORECASE)
 _REFUSED = re.compile(r"\b(?:content_filter|content_policy_violation)\b")
-_NO_LIMIT = httpx.Limits(max_connections=None, max_keepalive_connections=None)  # the caller has one
+_OURS_TO_SET = (
+    "host",
+    "connection",
+    "accept-encoding",
+    "content-length",
+    "content-encoding",
+    "transfer-encoding",
+)
 
 
 class OpenAIEngine:
@@ -57,14 +65,11 @@ class OpenAIEngine:
         self.base_url, self.model_name, self.name = base_url.rstrip("/"), model_name, f"openai:{model_name}"
         self.retries = 0
         self._retries, self._secrets, self._key_variable = retries, [key], KEY_VARIABLE
-        timeout = httpx.Timeout(timeout_s, connect=min(30.0, timeout_s))
-        http = openai.DefaultAsyncHttpxClient(
-            limits=_NO_LIMIT, timeout=timeout, event_hooks={"response": [_read]}
-        )
+        http = httpx.AsyncClient(transport=_Transport(timeout_s), timeout=None)
         # Local services ask for no key; the client insists on one, and on being told not to send it.
         self._headers: dict[str, str | openai.Omit] = {} if key else {"Authorization": openai.Omit()}
         self._client = openai.AsyncOpenAI(
-            api_key=key or "none", base_url=base_url, max_retries=retries, timeout=timeout, http_client=http
+            api_key=key or "none", base_url=base_url, max_retries=retries, http_client=http
         )
 
     async def chat(self, messages: list[Message], sampling: Sampling) -> list[Completion]:
@@ -150,14 +155,43 @@ class OpenAIEngine:
         return kind(f"{self.name}: {self.base_url} refused a request: {detail}")
 
 
-async def _read(response: httpx.Response) -> None:
-    """Read a completion as it arrives. To the client a fault here is one of the connection: it asks again."""
-    if response.status_code == 200 and response.request.method == "POST":
-        await response.aread()
+class _Transport(httpx.AsyncBaseTransport):
+    """aiohttp under the client: httpx's own pool looks at all connections for each request, which with
+    hundreds in flight costs more than everything else.
+
+    A completion is read as it arrives. To the client a fault in it is one of the connection: it asks again.
+    """
+
+    def __init__(self, timeout_s: float) -> None:
+        self._timeout = aiohttp.ClientTimeout(total=timeout_s, sock_connect=min(30.0, timeout_s))
+        self._session: aiohttp.ClientSession | None = None
+
+    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+        if self._session is None:  # the caller bounds what is in flight
+            connector = aiohttp.TCPConnector(limit=0)
+            self._session = aiohttp.ClientSession(connector=connector, timeout=self._timeout)
+        headers = {name: text for name, text in request.headers.items() if name not in _OURS_TO_SET}
         try:
-            response.extensions["completion"] = completion(json.loads(response.content))
-        except (ValueError, KeyError, IndexError, TypeError, AttributeError) as error:
-            raise httpx.RemoteProtocolError(f"no usable choice: {type(error).__name__}: {error}") from error
+            async with self._session.request(
+                request.method, str(request.url), headers=headers, data=request.content
+            ) as answer:
+                content = await answer.read()
+        except TimeoutError as error:
+            raise httpx.ReadTimeout("no answer in time", request=request) from error
+        extensions: dict[str, Any] = {}
+        if answer.status == 200 and request.method == "POST":
+            try:
+                extensions["completion"] = completion(json.loads(content))
+            except (ValueError, KeyError, IndexError, TypeError, AttributeError) as error:
+                raise httpx.RemoteProtocolError(
+                    f"no usable choice: {type(error).__name__}: {error}"
+                ) from error
+        told = [pair for pair in answer.headers.items() if pair[0].lower() not in _OURS_TO_SET]
+        return httpx.Response(answer.status, headers=told, content=content, extensions=extensions)
+
+    async def aclose(self) -> None:
+        if self._session is not None:
+            await self._session.close()
 
 
 def completion(answer: Any) -> Completion:
