@@ -71,6 +71,8 @@ class OpenAIEngine:
         self._client = openai.AsyncOpenAI(
             api_key=key or "none", base_url=base_url, max_retries=retries, http_client=http
         )
+        # To describe this machine it would run `uname`, a process that is given our environment and its keys.
+        self._client._platform = "Unknown"
 
     async def chat(self, messages: list[Message], sampling: Sampling) -> list[Completion]:
         """`sampling.n` completions. InputError: the service refuses key or model; InfraError: no answer."""
