@@ -13,16 +13,15 @@ from cobalt.errors import InputError
 # words of the command line -> (module, what it does)
 COMMANDS = {
     "run": ("cobalt.run.cli", "run the stages of a configuration (what `make demo` does)"),
-    "train": ("cobalt.training.launch", "train by a recipe"),
+    "train": ("cobalt.training.cli", "train by a recipe"),
     "plan": ("cobalt.commands.plan", "what a run takes: tokens, hours, disk, money, with the arithmetic"),
     "study": ("cobalt.commands.study", "the arms compared on the tiny task family"),
-    "stored_groups": ("cobalt.training.stored", "groups of stored completions, for the offline recipes"),
+    "stored_groups": ("cobalt.training.offline_data", "groups of stored completions, for offline recipes"),
     "data": ("cobalt.data", "check FILE: its kind and first bad rows; fields: table of all fields"),
     "doctor": ("cobalt.commands.doctor", "what this machine gives: isolation, limits, versions"),
     "compare": ("cobalt.commands.compare", "paired differences of evaluated runs, with intervals and tests"),
     "report": ("cobalt.commands.report", "one static folder with charts, tables and every trajectory"),
     "picture": ("cobalt.report.picture", "the result of a finished run as one picture"),
-    "bench data": ("cobalt.commands.bench_data", "the data doors: processes, memory, reference programs"),
     "bench analysis": (
         "cobalt.commands.bench_analysis",
         "evaluation beside the bare evaluator, and building a report",

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
 from itertools import zip_longest
 from typing import Any
 
 from cobalt.cli import parser, positive_int
 from cobalt.errors import InputError
-from cobalt.kinds import USES, Kind, fields_of, kind_of, lacking, type_problems
+from cobalt.files import atomic_write
+from cobalt.kinds import USES, Kind, field_table, fields_of, kind_of, lacking, type_problem
 from cobalt.manifest import read_manifest
-from cobalt.rows import Row, Rows, UniqueIds, open_rows, parsed, require
+from cobalt.rows import Row, UniqueIds, open_rows, parsed, require
 from cobalt.testcases import TestCases
 
 BEGIN, END = "<!-- fields: begin (cobalt data fields --write docs/data.md) -->", "<!-- fields: end -->"
@@ -31,21 +31,21 @@ class Checker:
     """Judges the rows of one file; its kind is that of the first row that has one."""
 
     def __init__(self) -> None:
-        self.stage: Kind | None = None
+        self.kind: Kind | None = None
         self.unknown: dict[str, None] = {}
         self.not_for: dict[str, str] = {}  # what the file cannot be used for, and why
         self._ids = UniqueIds()
 
     def __call__(self, row: Row, where: str) -> None:
         """Raise InputError, with place and field, for a row that breaks the format."""
-        if self.stage is None:
-            self.stage = kind_of(row)
-            if self.stage is None:
+        if self.kind is None:
+            self.kind = kind_of(row)
+            if self.kind is None:
                 raise InputError(
                     f"{where}: no kind of row of the pipeline has these fields: {', '.join(row)}"
                 )
-            self._ids = UniqueIds(_UNIQUE.get(self.stage.name, "id"))
-        missing = {use: lacking(row, names) for use, names in USES.get(self.stage.name, {}).items()}
+            self._ids = UniqueIds(_UNIQUE.get(self.kind.name, "id"))
+        missing = {use: lacking(row, names) for use, names in USES.get(self.kind.name, {}).items()}
         for use, fields in missing.items():
             if fields and use not in self.not_for:
                 said = ", ".join(" or ".join(f"'{each}'" for each in name.split("|")) for name in fields)
@@ -53,19 +53,19 @@ class Checker:
         if missing and all(missing.values()):
             first = next(iter(missing.values()))[0].split("|")[0]
             raise InputError(f"{where}: field '{first}' is missing")
-        problem = next(type_problems(row, self.stage), None)
+        problem = type_problem(row, self.kind)
         if problem is not None:
             raise InputError(f"{where}: {problem}")
-        _check_content(row, where, self.stage.name)
-        if self.stage.name in _UNIQUE:
+        _check_content(row, where, self.kind.name)
+        if self.kind.name in _UNIQUE:
             self._ids(row, where)
-        self.unknown.update(dict.fromkeys(name for name in row if name not in fields_of(self.stage.row)))
+        self.unknown.update(dict.fromkeys(name for name in row if name not in fields_of(self.kind.row)))
 
 
 def _check_content(row: Row, where: str, kind: str) -> None:
     """What types cannot say: tests that parse, axes that agree, dialogues in turn."""
     if kind == "TACO problems":
-        from cobalt.tasks.taco import filter_row
+        from cobalt.tasks.taco_filters import filter_row
 
         filter_row(row, where)
         return
@@ -92,20 +92,14 @@ def _check_content(row: Row, where: str, kind: str) -> None:
     elif kind in ("trajectories", "evaluated trajectories"):
         from cobalt.contexts.trajectories import read_trajectories
 
-        full = row if row.get("difficulty") is not None else row | {"difficulty": ""}
+        full = {"difficulty": "", **{name: value for name, value in row.items() if value is not None}}
         if row.get("test_cases") is None:  # another stage's business: here only the axes count
-            full = full | {
-                "test_cases": _ANY_TESTS,
-                "public_test_cases": _ANY_TESTS,
-                "hidden_test_cases": None,
-            }
+            full |= {"test_cases": _ANY_TESTS, "public_test_cases": _ANY_TESTS, "hidden_test_cases": None}
         if kind == "trajectories":  # as if hidden tests had been run
             blank = [[0.0] * (len(each) // 2 - 1) for each in row["conversations"]]
-            full = full | {"all_pass_rates": blank}
+            full |= {"all_pass_rates": blank}
             if row.get("public_pass_rates") is None:
-                full = full | {
-                    "public_pass_rates": [list(each) for each in zip_longest(*blank, fillvalue=0.0)]
-                }
+                full |= {"public_pass_rates": [list(each) for each in zip_longest(*blank, fillvalue=0.0)]}
         read_trajectories(full, where)
 
 
@@ -131,17 +125,6 @@ def _check_rate(value: Any, place: str) -> None:
         raise InputError(f"{place} must be a rate in [0, 1], got {value!r}")
 
 
-def problems(source: Rows, checker: Checker) -> Iterator[tuple[bool, str]]:
-    """(good, what is wrong) for every row."""
-    for where, raw in source.raw():
-        try:
-            checker(parsed(raw, where), where)
-        except InputError as error:
-            yield False, str(error)
-        else:
-            yield True, ""
-
-
 def main(argv: list[str] | None = None) -> int:
     """`cobalt data check FILE` and `cobalt data fields`; returns the exit code."""
     given = list(sys.argv[1:] if argv is None else argv)
@@ -165,18 +148,20 @@ def check(argv: list[str]) -> int:
     source, checker = open_rows(args.file), Checker()
     rows, bad = 0, 0
     shown: list[str] = []
-    for good, problem in problems(source, checker):
+    for where, raw in source.raw():
         rows += 1
-        bad += not good
-        if not good and len(shown) < args.show:
-            shown.append(problem)
+        try:
+            checker(parsed(raw, where), where)
+        except InputError as error:
+            bad += 1
+            shown += [str(error)] if len(shown) < args.show else []
     if not rows:
         raise InputError(f"{args.file} holds no rows")
-    stage = checker.stage
-    print(f"{args.file}: {rows} rows, {stage.name if stage else 'of no known kind'}")
-    if stage is not None:
-        print(f"  made by {stage.made_by}")
-        uses = USES.get(stage.name, {stage.read_by: ()})
+    kind = checker.kind
+    print(f"{args.file}: {rows} rows, {kind.name if kind else 'of no known kind'}")
+    if kind is not None:
+        print(f"  made by {kind.made_by}")
+        uses = USES.get(kind.name, {kind.read_by: ()})
         fit = [use for use in uses if use not in checker.not_for]
         if fit:
             print(f"  can be used for {'; '.join(fit)}")
@@ -197,9 +182,6 @@ def check(argv: list[str]) -> int:
 
 def fields(argv: list[str]) -> int:
     """`cobalt data fields`: the table of all fields, printed or put between the marks in a page."""
-    from cobalt.files import atomic_write
-    from cobalt.kinds import field_table
-
     flags = parser("Print the table of all fields of all files.", prog="cobalt data fields")
     flags.add_argument("--write", metavar="PAGE", help="put it between the marks in this Markdown page")
     args = flags.parse_args(argv)

@@ -57,6 +57,14 @@ def replacing(path: StrPath) -> Iterator[BinaryIO]:
             os.close(folder)
 
 
+def existing_parent(path: StrPath) -> Path:
+    """The nearest folder above a path that is there."""
+    folder = Path(path).absolute().parent
+    while not folder.is_dir():
+        folder = folder.parent
+    return folder
+
+
 def _remove_orphans(folder: Path, prefix: str) -> None:
     """Delete temporary files of this target whose process, on this machine, was killed."""
     for name in os.listdir(folder):

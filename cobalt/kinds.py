@@ -6,6 +6,7 @@ import types
 import typing
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import cache
 from typing import Annotated, Any, Union, get_args, get_origin
 
 from cobalt import schema
@@ -135,6 +136,7 @@ def lacking(row: Mapping[str, Any], names: Iterable[str]) -> list[str]:
     return [name for name in names if all(row.get(each) is None for each in name.split("|"))]
 
 
+@cache
 def fields_of(row_type: type) -> dict[str, tuple[Any, Doc]]:
     """Type and meaning of every field of a row type, in order."""
     found = {}
@@ -148,71 +150,63 @@ def fields_of(row_type: type) -> dict[str, tuple[Any, Doc]]:
     return found
 
 
-def type_problems(row: Mapping[str, Any], kind: Kind) -> Iterator[str]:
-    """What is wrong with the fields of a row: missing ones, wrong types. Unknown fields are fine."""
+def type_problem(row: Mapping[str, Any], kind: Kind) -> str | None:
+    """What is wrong with the fields of a row: a missing one, a wrong type. Unknown fields are fine."""
     for name in kind.required:
         if name not in row:
-            yield f"field '{name}' is missing"
+            return f"field '{name}' is missing"
     for name, (hint, doc) in fields_of(kind.row).items():
         if name in row and not (row[name] is None and name not in kind.required):
             hint = str | dict[str, Any] | list[Any] if doc.json and hint is str else hint
-            yield from _problems(row[name], hint, f"field '{name}'")
+            if problem := _problem(row[name], hint, f"field '{name}'"):
+                return problem
+    return None
 
 
-def _problems(value: Any, hint: Any, place: str) -> Iterator[str]:
-    """At most one problem per value: the first place where it is not what the type says."""
-    if hint is Any:
-        return
+def _problem(value: Any, hint: Any, place: str) -> str | None:
+    """The first place in a value where it is not what the type says."""
     origin, args = get_origin(hint), get_args(hint)
+    inner: Iterator[str | None] = iter(())
     if origin in (Union, types.UnionType):
-        tried = [next(_problems(value, each, place), None) for each in args]
-        if all(problem is not None for problem in tried):
-            inner = next(
-                (problem for problem in tried if problem and not problem.startswith(f"{place} must")), None
-            )
-            yield inner or f"{place} must be {type_name(hint)}, got {_shown(value)}"
-    elif origin is list:
+        tried = [_problem(value, each, place) for each in args]
+        deeper = (problem for problem in tried if problem and not problem.startswith(f"{place} must"))
+        return next(deeper, _wrong(value, hint, place)) if all(tried) else None
+    if origin is list:
         if not isinstance(value, list):
-            yield f"{place} must be a list, got {_shown(value)}"
-            return
-        for index, item in enumerate(value):
-            problem = next(_problems(item, args[0], f"{place}[{index}]"), None)
-            if problem is not None:
-                yield problem
-                return
-    elif origin is dict or hint is dict:
+            return f"{place} must be a list, got {_shown(value)}"
+        inner = (_problem(item, args[0], f"{place}[{index}]") for index, item in enumerate(value))
+    elif origin is dict or typing.is_typeddict(hint):
         if not isinstance(value, dict):
-            yield f"{place} must be an object, got {_shown(value)}"
-    elif typing.is_typeddict(hint):
-        yield from _object_problems(value, hint, place)
-    elif not _is(value, hint):
-        yield f"{place} must be {type_name(hint)}, got {_shown(value)}"
+            return f"{place} must be an object, got {_shown(value)}"
+        if origin is not dict:
+            for name in sorted(hint.__required_keys__ - value.keys()):
+                return f"{place}: '{name}' is missing"
+            known = fields_of(hint).items()
+            there = ((name, each) for name, (each, _) in known if value.get(name) is not None)
+            inner = (_problem(value[name], each, f"{place}.{name}") for name, each in there)
+    elif hint is not Any and (not isinstance(value, _ACCEPTED.get(hint, hint)) or _is_bool(value, hint)):
+        return _wrong(value, hint, place)
+    return next(filter(None, inner), None)
 
 
-def _object_problems(value: Any, hint: Any, place: str) -> Iterator[str]:
-    if not isinstance(value, dict):
-        yield f"{place} must be an object, got {_shown(value)}"
-        return
-    for name in sorted(hint.__required_keys__):
-        if name not in value:
-            yield f"{place}: '{name}' is missing"
-            return
-    for name, (each, _) in fields_of(hint).items():
-        if value.get(name) is not None:
-            yield from _problems(value[name], each, f"{place}.{name}")
+_ACCEPTED: dict[Any, Any] = {float: int | float, None: type(None)}
+_NAMES: dict[Any, str] = {
+    str: "text",
+    int: "whole number",
+    float: "number",
+    bool: "true or false",
+    type(None): "null",
+}
+_TYPED = {"Message": "message", "ExecutionResult": "verdict", "TestResult": "test result"}
 
 
-def _is(value: Any, hint: Any) -> bool:
-    if hint is type(None) or hint is None:
-        return value is None
-    if hint is float:
-        return isinstance(value, int | float) and not isinstance(value, bool)
-    if hint is int:
-        return isinstance(value, int) and not isinstance(value, bool)
-    return isinstance(value, hint)
+def _wrong(value: Any, hint: Any, place: str) -> str:
+    return f"{place} must be {type_name(hint)}, got {_shown(value)}"
 
 
-_NAMES = {str: "text", int: "whole number", float: "number", bool: "true or false", type(None): "null"}
+def _is_bool(value: Any, hint: Any) -> bool:
+    """True and false are no numbers."""
+    return isinstance(value, bool) and hint in (int, float)
 
 
 def type_name(hint: Any) -> str:
@@ -222,19 +216,13 @@ def type_name(hint: Any) -> str:
         return " or ".join(type_name(each) for each in args)
     if origin is list:
         return "list" if args[0] is Any else f"list of {type_name(args[0])}"
-    if origin is dict or hint is dict:
+    if origin is dict:
         return "object"
-    if typing.is_typeddict(hint):
-        return {"Message": "message", "ExecutionResult": "verdict", "TestResult": "test result"}[
-            hint.__name__
-        ]
-    return "anything" if hint is Any else _NAMES[hint]
+    return "anything" if hint is Any else _NAMES.get(hint) or _TYPED[hint.__name__]
 
 
 def _shown(value: Any) -> str:
-    return (
-        "an object" if isinstance(value, dict) else "a list" if isinstance(value, list) else repr(value)[:60]
-    )
+    return {dict: "an object", list: "a list"}.get(type(value)) or repr(value)[:60]
 
 
 def field_table() -> str:

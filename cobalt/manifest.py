@@ -20,6 +20,7 @@ from typing import Any
 import cobalt
 from cobalt.errors import InputError, SettingsChanged
 from cobalt.files import StrPath, atomic_write, file_sha256, plain, settings_hash
+from cobalt.rows import Rows
 
 SCHEMA = 1
 HIDDEN = "(not recorded)"
@@ -43,7 +44,7 @@ def write_manifest(
     out: StrPath,
     *,
     settings: Mapping[str, Any],
-    inputs: Mapping[str, StrPath] | Iterable[StrPath] = (),
+    inputs: Mapping[str, StrPath | Rows] | Iterable[StrPath] = (),
     counts: Mapping[str, Any] | None = None,
     extra: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
@@ -166,9 +167,10 @@ def _argv() -> list[str]:
     return result
 
 
-def _file_facts(path: StrPath) -> dict[str, Any]:
-    sha256 = file_sha256(path)
-    return {"path": os.fspath(path), "bytes": os.path.getsize(path), "sha256": sha256}
+def _file_facts(given: StrPath | Rows) -> dict[str, Any]:
+    path = str(given.path) if isinstance(given, Rows) else os.fspath(given)
+    sha256 = given.sha256 if isinstance(given, Rows) else file_sha256(path)  # rows know theirs
+    return {"path": path, "bytes": os.path.getsize(path), "sha256": sha256}
 
 
 def versions() -> dict[str, str]:

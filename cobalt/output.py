@@ -21,7 +21,7 @@ from pathlib import Path
 
 from cobalt.errors import CobaltError, InfraError, InputError
 from cobalt.files import StrPath, replacing, writing
-from cobalt.rows import Row, encode_row, parsed, row_id
+from cobalt.rows import Row, Rows, encode_row, parsed, row_id
 
 Id = str | int
 _HEAD_BYTES, _LONG_BYTES = 1024, 65536
@@ -139,6 +139,13 @@ def write_jsonl(path: StrPath, rows: Iterable[Row]) -> int:
             handle.write(encode_row(row))
             count += 1
     return count
+
+
+def refuse_overwriting(source: Rows, *outputs: StrPath) -> None:
+    """Raise InputError if one of the outputs is a file of the input."""
+    for target in map(Path, outputs):
+        if any(target.exists() and target.samefile(path) for path in source.paths):
+            raise InputError(f"{target} is the input file; give another --output_file")
 
 
 def repair_tail(path: StrPath) -> bool:

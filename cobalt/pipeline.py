@@ -69,22 +69,18 @@ async def run_rows(
 ) -> Summary:
     """Apply `work` to every row whose `key` is not yet in `output`, at most `concurrency` at once.
 
-    A finished row is appended to `output` and on disk at once. If `work` raises, it is tried `retries`
-    more times after a pause that doubles from `backoff_s` seconds; then the row goes to
-    `OUTPUT.failures.jsonl` and the run goes on (a later run tries it again). InputError is not retried:
-    the rows in flight are finished and it is raised. When all rows are there and `ordered`, the output is
-    put in the order of `rows`, so that equal runs give equal files.
+    A finished row is on disk at once. If `work` raises, it is tried `retries` more times after a pause that
+    doubles from `backoff_s` seconds; then the row goes to `OUTPUT.failures.jsonl` and the run goes on (a
+    later run tries it again). InputError is not retried: the rows in flight are finished and it is raised.
+    When all rows are there and `ordered`, the output is put in their order. `settings` must hold all that
+    determines a row, a hash of the input included: it decides whether a run may be continued. The manifest is
+    written at the start and at the end, with seconds summed over resumed runs and `extra` (or what it
+    returns).
 
-    `settings` must hold all that determines a row, a hash of the input included: it decides whether a run
-    may be continued. The manifest is written at the start and at the end: `settings`, `inputs`, counts, wall
-    and CPU seconds (of this process and the children it waited for, summed over resumed runs) and `extra`
-    (or what it returns when called).
-
-    Ctrl-C (or SIGTERM) starts no new row and finishes those in flight; a second one cancels them. Either
-    way KeyboardInterrupt is raised after the output is closed, and the next run continues. `work` that takes
-    long may look at `stop` and end its row by raising Stopped; it can also ask for the end itself, with the
-    error to raise. `opened` is told which rows are in the output, once it is locked; `settled` is told of
-    every row that is now in it (True) or was given up (False).
+    Ctrl-C (or SIGTERM) finishes the rows in flight; a second one cancels them. KeyboardInterrupt is raised
+    after the output is closed, and the next run continues. `work` may look at `stop` and raise Stopped.
+    `opened` is told which rows are in the locked output; `settled` of every row that is now in it (True) or
+    was given up (False).
 
     Raises SettingsChanged if `output` was made under other settings; InputError if it exists and `resume`
     is off, another run is writing it, or an id is missing or occurs twice; InfraError if the disk fails.
@@ -95,35 +91,15 @@ async def run_rows(
     if not resume and output.exists() and output.stat().st_size:
         raise InputError(f"{output} exists; give another output file or delete it")
     check_resume(output, settings)
-    writer = JsonlWriter(output)
-    failures = Failures(output, key)
-    try:
+    with JsonlWriter(output) as writer:
         done = set(row_ids(output, key))
         if opened is not None:
             opened(done)
-        stop = stop or Stop()
         run = _Run(
-            rows, work, writer, failures, done, key, retries, backoff_s, label, progress, stop, settled
-        )
-        book = Book(output, settings, inputs, extra)
-        book.write(run.summary.counts())
-        try:
-            with _interrupts(run):
-                await run.loop(concurrency)
-        finally:
-            await asyncio.shield(writer.aclose())
-            failures.close(run.done)
-            book.write(run.summary.counts())
-    finally:
-        writer.close()
-    error = run.error or stop.error
-    if error is not None:
-        raise error
-    if run.stopping:
-        of_total = "" if run.total is None else f" of {run.total}"
-        raise KeyboardInterrupt(
-            f"{label}: {len(run.done)}{of_total} rows are in {output}; run the same command again to continue"
-        )
+            rows, work, writer, done, key, retries, backoff_s, label, progress, stop or Stop(), settled
+        )  # fmt: skip
+        await run.recorded(Book(output, settings, inputs, extra), concurrency)
+    run.raise_what_stopped_it()
     if ordered and not run.summary.failed:
         await asyncio.to_thread(put_in_order, output, run.order, key)
     return run.summary
@@ -153,7 +129,6 @@ class _Run:
     rows: Iterable[Row]
     work: Callable[[Row], Awaitable[Row]]
     writer: JsonlWriter
-    failures: Failures
     done: set[Id]
     key: str
     retries: int
@@ -173,6 +148,7 @@ class _Run:
     def __post_init__(self) -> None:
         self.total = len(self.rows) if isinstance(self.rows, Sized) else None
         self.summary = Summary(self.writer.path)
+        self.failures = Failures(self.writer.path, self.key)
         self.todo = self._missing()
 
     def _missing(self) -> Iterator[tuple[Id, Row]]:
@@ -190,6 +166,17 @@ class _Run:
             else:
                 yield key, row
 
+    async def recorded(self, book: Book, concurrency: int) -> None:
+        """Do all rows; at the end the output is closed and the manifest and the failures are up to date."""
+        book.write(self.summary.counts())
+        try:
+            with _interrupts(self):
+                await self.loop(concurrency)
+        finally:
+            await asyncio.shield(self.writer.aclose())
+            self.failures.close(self.done)
+            book.write(self.summary.counts())
+
     async def loop(self, concurrency: int) -> None:
         self._show()
         self.tasks = [asyncio.create_task(self._worker()) for _ in range(concurrency)]
@@ -203,6 +190,17 @@ class _Run:
             if isinstance(outcome, asyncio.CancelledError) and not self.stopping:
                 raise outcome
         self._show()
+
+    def raise_what_stopped_it(self) -> None:
+        error = self.error or self.stop.error
+        if error is not None:
+            raise error
+        if self.stopping:
+            of_total = "" if self.total is None else f" of {self.total}"
+            raise KeyboardInterrupt(
+                f"{self.label}: {len(self.done)}{of_total} rows are in {self.writer.path}; "
+                "run the same command again to continue"
+            )
 
     def cancel(self) -> None:
         for task in self.tasks:

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, TypeVar
 
+from cobalt.cli import Parser
 from cobalt.errors import InputError
 from cobalt.files import StrPath
 from cobalt.output import Id, JsonlWriter, write_jsonl
@@ -58,9 +59,18 @@ class Rejects:
         else:
             self.path.unlink(missing_ok=True)
 
-    def line(self) -> list[str]:
-        """What to tell, if anything."""
-        return [f"{len(self.rows)} bad rows left out, see {self.path}"] if self.rows else []
+
+def rejected(count: int, output: StrPath) -> list[str]:
+    """What to tell of rows left out, if there are any."""
+    return [f"{count} bad rows left out, see {output}.rejects.jsonl"] if count else []
+
+
+def bad_row_flag(flags: Parser) -> None:
+    """Add `--on_bad_row`."""
+    flags.add_argument(
+        "--on_bad_row", choices=ON_BAD_ROW, default="fail",
+        help="what a row that cannot be used does: end the run, or be listed in OUTPUT.rejects.jsonl",
+    )  # fmt: skip
 
 
 def checked(source: Rows, rejects: Rejects, convert: Callable[[Row, str], T]) -> Iterator[tuple[str, T]]:

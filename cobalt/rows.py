@@ -120,6 +120,13 @@ def open_rows(spec: StrPath, prefer: Sequence[str] = ("train",)) -> Rows:
     return Rows(text, table=table, revision=revision)
 
 
+def as_rows(source: Rows | StrPath | Iterable[Row], name: str = "the input") -> Rows:
+    """What a function was given to read: rows as they are, those of a file, or a list of them."""
+    if isinstance(source, Rows):
+        return source
+    return open_rows(source) if isinstance(source, str | os.PathLike) else Rows(name, table=list(source))
+
+
 def read_rows(path: StrPath, *, repair: bool = False) -> Iterator[tuple[str, Row]]:
     """(`file:line`, row) for every line of one JSONL file that is not blank.
 

@@ -172,7 +172,7 @@ class ContextRow(TypedDict, total=False):
     """One bandit context: a dialogue that ends with a user message."""
 
     example_id: Annotated[str | int, Doc("`id` of the task")]
-    conversation: Annotated[list[Message], Doc("the prompt: no to three programs shown", "[2, 4, 6 or 8]")]
+    conversation: Annotated[list[Message], Doc("the prompt: none to all programs shown", "[2 + 2 programs]")]
     test_cases: Tests
     difficulty: Label
     prev_best_pass_rate: Annotated[float, Doc("best combined rate of the programs shown, in [0, 1]")]

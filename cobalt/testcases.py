@@ -10,6 +10,8 @@ from typing import Any, ClassVar
 from cobalt.errors import BadRequest
 from cobalt.rows import type_name
 
+NUM_PUBLIC = 4  # tests of a task that are shown to the model, where nothing says otherwise
+
 
 @dataclass(frozen=True)
 class TestCases:

@@ -1,7 +1,7 @@
 """Turn a LiveCodeBench release file into tasks."""
 
 from cobalt.cli import run_main
-from cobalt.tasks.lcb_door import main
+from cobalt.tasks.livecodebench import main
 
 if __name__ == "__main__":
     run_main(main)

@@ -1,16 +1,16 @@
 # Sourced by the training scripts: turns their environment into arguments of `cobalt train`.
 # Flags in "$@" come last and win; what is left there goes to Hydra.
-#   run_training RECIPE DEFAULT_MODEL "$@"
+#   run_training RECIPE "$@"
 
 run_training() {
-  local recipe=$1 model=${MODEL:-$2} root python profile
-  shift 2
+  local recipe=$1 root python profile
+  shift
   root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
   python=$root/.venv/bin/python
   [ -x "$python" ] || python=python3
   profile=${PROFILE:-gpu}
-  local arguments=(--recipe "$recipe" --profile "$profile" --model "$model"
-    --output "${OUTPUT:-outputs/train_$recipe}")
+  local arguments=(--recipe "$recipe" --profile "$profile" --output "${OUTPUT:-outputs/train_$recipe}")
+  [ -z "${MODEL:-}" ] || arguments+=(--model "$MODEL")
   [ -z "${TRAIN_FILE:-}" ] || arguments+=(--train_file "$TRAIN_FILE")
   [ -z "${VAL_FILE:-}" ] || arguments+=(--val_file "$VAL_FILE")
   [ -z "${PTB_FILE:-}" ] || arguments+=(--ptb_file "$PTB_FILE")

@@ -17,4 +17,4 @@
 # All settings: verl/config; the recipe: docs/recipes.md. `--dry_run` checks everything and prints the plan.
 set -euo pipefail
 . "$(dirname "${BASH_SOURCE[0]}")/train.inc.sh"
-run_training single_turn_grpo deepseek-ai/DeepSeek-R1-Distill-Llama-8B "$@"
+run_training single_turn_grpo "$@"

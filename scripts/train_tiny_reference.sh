@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Make models/tiny-reference again from nothing: train_tiny_reference.sh [OUTPUT] [flags of cobalt.commands.make_reference]
+# Make models/tiny-reference again from nothing: train_tiny_reference.sh [OUTPUT] [flags of tiny_reference/make.py]
 set -euo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 output=${1:-$root/outputs/tiny-reference}
@@ -7,4 +7,4 @@ output=${1:-$root/outputs/tiny-reference}
 python=${PYTHON:-$root/.venv/bin/python}
 [ -x "$python" ] || python=python3
 export OMP_NUM_THREADS=1 # results depend on the number of threads; one makes them repeatable
-exec "$python" -m cobalt.commands.make_reference --output "$output" "$@"
+PYTHONPATH=$root${PYTHONPATH:+:$PYTHONPATH} exec "$python" "$root/scripts/tiny_reference/make.py" --output "$output" "$@"

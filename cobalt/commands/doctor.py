@@ -97,24 +97,24 @@ def _print(facts: dict[str, Any]) -> None:
 
 
 def _gpu(args: Namespace, facts: dict[str, Any]) -> int:
-    from cobalt.commands import doctor_gpu
+    from cobalt.training import gpu_doctor
 
     works = [level for level, found in facts["isolation"].items() if found["works"]]
-    lines = doctor_gpu.examine(args.model, Path(args.output), args.profile, works)
+    lines = gpu_doctor.examine(args.model, Path(args.output), works)
     if not args.json:
-        doctor_gpu.show(lines, "checks")
+        gpu_doctor.show(lines, "checks")
     if args.smoke:
         with contextlib.redirect_stdout(sys.stderr if args.json else sys.stdout):
-            lines.append(doctor_gpu.trial(args.profile, args.evaluator, args.overrides))
+            lines.append(gpu_doctor.trial(args.profile, args.evaluator, args.overrides))
         if not args.json:
-            doctor_gpu.show(lines[-1:], "smoke")
+            gpu_doctor.show(lines[-1:], "smoke")
     if args.json:
         print(json.dumps(facts | {"gpu": [asdict(line) for line in lines]}, indent=2))
     return 1 if any(line.state == "FAILED" for line in lines) else 0
 
 
 def main(argv: list[str] | None = None) -> int:
-    from cobalt.training.settings import choices
+    from cobalt.training.config import choices
 
     options = parser("What this machine gives: isolation, each limit tried, versions.")
     options.add_argument("--json", action="store_true", help="print one JSON object")
@@ -131,7 +131,7 @@ def main(argv: list[str] | None = None) -> int:
         "--profile",
         choices=choices("profile"),
         default="gpu",
-        help="hardware settings of recipes and of --smoke",
+        help="hardware settings of --smoke",
     )
     gpu.add_argument("--evaluator", default="local", help="of --smoke: local, serve or a URL")
     gpu.add_argument("overrides", nargs="*", metavar="key=value", help="Hydra overrides of --smoke")

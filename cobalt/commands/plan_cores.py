@@ -9,7 +9,7 @@ import math
 
 from cobalt.cli import positive_int
 from cobalt.errors import InputError
-from cobalt.training.exposure import SUITE_LIMIT_S, Load, cores_needed, expose
+from cobalt.training.reward_overlap import SUITE_LIMIT_S, Load, cores_needed, expose
 
 MEMORY_PER_CORE_GIB = 1.0  # address space that one program may use at most
 _HELP = {

@@ -14,9 +14,9 @@ from cobalt.commands import plan
 from cobalt.files import atomic_write
 from cobalt.planning.assumptions import Assumptions, markdown
 from cobalt.planning.models import KNOWN
-from cobalt.training.memory import GIB
-from cobalt.training.phases import online, settings
-from cobalt.training.settings import CONFIG_DIR, compose
+from cobalt.training.config import CONFIG_DIR, compose
+from cobalt.training.fit import settings
+from cobalt.training.memory import GIB, online
 
 EXAMPLE = "configs/qwen3-8b.yaml"
 FLAGS = ("--summary", "--scale", "1", "10", "100", "--table")

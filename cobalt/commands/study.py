@@ -87,7 +87,7 @@ class Study:
         run_perturbation(source, target)
 
     def _groups(self) -> None:
-        from cobalt.training.stored import main
+        from cobalt.training.offline_data import main
 
         source, target = self.job.path("collect", "single.jsonl"), self.out / "groups.parquet"
         main(["-i", str(source), "-o", str(target), "--prompts", self.job.prompts_source])

@@ -1,4 +1,4 @@
-"""The door from evaluated trajectories to bandit contexts (``preproc/process_multi_turn_taco.py``)."""
+"""Evaluated trajectories to bandit contexts (`preproc/process_multi_turn_taco.py`)."""
 
 from __future__ import annotations
 
@@ -9,25 +9,124 @@ import tempfile
 import time
 from array import array
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from cobalt.cli import Progress, make_progress, parser, positive_int, tell
-from cobalt.contexts.builder import Builder, Built, chunks
 from cobalt.contexts.parallel import in_order
-from cobalt.contexts.select import SELECTIONS, Selection
-from cobalt.contexts.slice import MAX_PROMPT_TOKENS, POLICIES, Policy
+from cobalt.contexts.select import SELECTIONS, Selection, candidate_indices, select
+from cobalt.contexts.slice import MAX_PROMPT_TOKENS, POLICIES, PUBLISHED_TURNS, Policy, slices
 from cobalt.contexts.summary import Summary, draw_lengths
 from cobalt.contexts.tokens import PromptCounter, load_tokenizer
+from cobalt.contexts.trajectories import Trajectories, read_trajectories
 from cobalt.errors import InputError
 from cobalt.files import StrPath, replacing, writing
 from cobalt.manifest import write_manifest
-from cobalt.rejects import Rejects
-from cobalt.rows import INPUT_HELP, Raw, Row, Rows, open_rows
-from cobalt.tasks.doors import bad_row_flag, cores
+from cobalt.output import refuse_overwriting
+from cobalt.rejects import Rejects, bad_row_flag, rejected
+from cobalt.rows import INPUT_HELP, Raw, Row, Rows, as_rows, encode_row, open_rows, parsed
 
 DEFAULT_MODEL = "Qwen/Qwen3-8B"
 DEFAULT_SEED = 42
+CHUNK_BYTES = 1 << 20
+CHUNK_ROWS = 64
+
+Chunk = list[tuple[str, Raw]]
+
+
+@dataclass
+class Built:
+    """What became of one row: its id, its contexts as lines and their counts, or why it cannot be used."""
+
+    task_id: str | int | None = None
+    lines: list[bytes] = field(default_factory=list)
+    counts: Summary = field(default_factory=Summary)
+    error: str | None = None
+
+
+@dataclass
+class Builder:
+    """Selects and slices; ``builder(chunk)`` gives one `Built` per row."""
+
+    count: PromptCounter
+    is_test: bool
+    policy: Policy
+    max_prompt_tokens: int
+    selection: Selection = "max_variance"
+    seed: int = 0
+
+    def __call__(self, chunk: Chunk) -> list[Built]:
+        return [self._row(where, raw) for where, raw in chunk]
+
+    def _row(self, where: str, raw: Raw) -> Built:
+        built = Built()
+        try:
+            task = read_trajectories(parsed(raw, where), where)
+            built.task_id = task.task_id
+            built.lines = [encode_row(row) for row in self._contexts(task, where, built.counts)]
+        except InputError as error:
+            return Built(error=str(error))
+        return built
+
+    def _contexts(self, task: Trajectories, where: str, counts: Summary) -> Iterator[Row]:
+        counts.tasks += 1
+        counts.assumed["public"] += not task.counted_public
+        counts.assumed["singles"] += not task.judged_singles
+        counts.assumed["parts"] += not task.complementary
+        if task.solved:
+            counts.skipped += 1
+            return
+        opening = task.conversations[0][:2]
+        counts.measured(0, self.count(opening, f"{where}: conversations[0]"))
+        yield _context(task, 0, 2, 0.0)
+
+        counts.unjudged += sum(rates is None for rates in task.rates)
+        counts.candidates += len(candidate_indices(task.rates, validation=self.is_test))
+        draw = random.Random(f"selection {self.seed} {task.task_id!r}")
+        turns = max(PUBLISHED_TURNS, *(len(rates or ()) for rates in task.rates))
+        kept = select(task.rates, validation=self.is_test, selection=self.selection, draw=draw)
+        counts.kept += len(kept)
+        counts.tasks_with_trajectories += bool(kept)
+        for s in kept:
+            cuts, stop = slices(
+                task.conversations[s],
+                task.rates[s] or (),
+                count_prompt_tokens=partial(self.count, where=f"{where}: conversations[{s}]"),
+                policy=self.policy,
+                max_prompt_tokens=self.max_prompt_tokens,
+                turns=turns,
+            )
+            if stop is not None:
+                counts.stops[stop] += 1
+            for cut in cuts:
+                counts.measured(cut.programs, cut.prompt_tokens)
+                yield _context(task, s, cut.messages, cut.prev_best_pass_rate)
+
+
+def _context(task: Trajectories, sample: int, messages: int, prev_best: float) -> Row:
+    return {
+        "example_id": task.task_id,
+        "conversation": task.conversations[sample][:messages],
+        "test_cases": task.test_cases,
+        "difficulty": task.difficulty,
+        "prev_best_pass_rate": prev_best,
+    }
+
+
+def chunks(rows: Iterable[tuple[str, Raw]]) -> Iterator[Chunk]:
+    """Rows in lists of about a megabyte, so that handing them over costs little beside the work on them."""
+    chunk: Chunk = []
+    size = 0
+    for where, raw in rows:
+        chunk.append((where, raw))
+        size += len(raw) if isinstance(raw, bytes) else CHUNK_BYTES // 16
+        if size >= CHUNK_BYTES or len(chunk) >= CHUNK_ROWS:
+            yield chunk
+            chunk, size = [], 0
+    if chunk:
+        yield chunk
 
 
 def build_contexts(
@@ -48,83 +147,43 @@ def build_contexts(
 ) -> Summary:
     """Select, slice and shuffle; replaces ``output`` (JSONL of `cobalt.schema.ContextRow`) atomically.
 
-    Each task that is not skipped gives its opening as a context (of any length, as published), then the
-    slices of its kept trajectories. Rows are held on disk; in memory each leaves an offset. The order is
-    that of ``random.Random(seed).shuffle``, whatever the number of processes.
+    Each task of ``source`` (rows of `cobalt.schema.EvalRow`) that is not skipped gives its opening as a
+    context (of any length, as published), then the slices of its kept trajectories (``is_test``, ``policy``,
+    ``selection``, ``max_prompt_tokens``: see `select` and `slices`). Lengths are those of ``tokenizer``, or
+    of that of ``model_name``. The order is that of ``random.Random(seed).shuffle``, whatever the number of
+    processes (``workers``). ``histogram`` draws prompt lengths to `histogram_path(output)`.
 
-    Args:
-        source: path of a JSONL file of `cobalt.schema.EvalRow` or ``NAME[:split]``, or the rows.
-        is_test: use the validation rule of selection.
-        policy: ``faithful`` or ``fixed`` stop rules (see `cobalt.contexts.slice.slices`).
-        selection: which trajectories of a task are cut (see `cobalt.contexts.select.select`).
-        max_prompt_tokens: longest prompt of a slice, generation header included.
-        model_name: whose tokenizer counts, if ``tokenizer`` is None.
-        tokenizer: object with ``apply_chat_template`` (as in transformers).
-        workers: processes that parse rows and count tokens.
-        on_bad_row: ``fail``, or ``skip`` and list in ``OUTPUT.rejects.jsonl``.
-        histogram: draw prompt lengths to `histogram_path(output)`.
-
-    Raises:
-        InputError: an unreadable file, a malformed row (``file:line``, field), a doubled id, no rows, no
-            tokenizer, or an output that cannot be written. Nothing has been changed then.
+    Raises InputError for an unreadable file, a malformed row (``file:line``, field), a doubled id, no rows,
+    no tokenizer, or an output that cannot be written. Nothing has been changed then.
     """
     started = time.perf_counter()
-    if policy not in POLICIES:
-        raise InputError(f"--policy must be one of {', '.join(POLICIES)}, got {policy!r}")
-    if selection not in SELECTIONS:
-        raise InputError(f"--selection must be one of {', '.join(SELECTIONS)}, got {selection!r}")
+    for name, value, known in (("policy", policy, POLICIES), ("selection", selection, SELECTIONS)):
+        if value not in known:
+            raise InputError(f"--{name} must be one of {', '.join(known)}, got {value!r}")
     output = Path(output)
-    if isinstance(source, str | os.PathLike):
-        source = open_rows(source)
-    paths = source.paths if isinstance(source, Rows) else []
-    if any(output.exists() and output.samefile(path) for path in paths):
-        raise InputError(f"{output} is the input: give another --output_file")
+    rows = as_rows(source)
+    refuse_overwriting(rows, output)
     counter = PromptCounter(load_tokenizer(model_name) if tokenizer is None else tokenizer)
     builder = Builder(counter, is_test, policy, max_prompt_tokens, selection, seed)
-    summary, rejects = Summary(), Rejects(output, on_bad_row)
-
-    with writing(output):
-        output.parent.mkdir(parents=True, exist_ok=True)
-        spool = tempfile.TemporaryFile(dir=output.parent)  # noqa: SIM115 - closed by the next statement
-    with spool, replacing(output) as target:
-        offsets = array("q")
-        for built in _good(source, builder, workers, rejects):
-            for line in built.lines:
-                offsets.append(spool.tell())
-                spool.write(line)
-            summary.add(built.counts)
-            if progress is not None:
-                progress.advance("contexts", summary.tasks, None, written=summary.contexts)
-        if not summary.tasks:
-            raise InputError(f"{_name(source)} holds no rows that can be used")
-        random.Random(seed).shuffle(offsets)
-        for offset in offsets:
-            spool.seek(offset)
-            target.write(spool.readline())
-
+    rejects = Rejects(output, on_bad_row)
+    summary = _write(rows, output, builder, workers, rejects, progress)
     rejects.close()
     summary.bad_rows = len(rejects)
-    summary.finish()
     if histogram:
         draw_lengths(summary, histogram_path(output), max_prompt_tokens)
     summary.wall_s = round(time.perf_counter() - started, 3)
     write_manifest(
         output,
         settings={
-            "stage": "contexts",
-            "is_test": is_test,
-            "policy": policy,
-            "selection": selection,
-            "max_prompt_tokens": max_prompt_tokens,
-            "seed": seed,
+            "stage": "contexts", "is_test": is_test, "policy": policy, "selection": selection,
+            "max_prompt_tokens": max_prompt_tokens, "seed": seed, "on_bad_row": on_bad_row,
             "model_name": model_name if tokenizer is None else str(getattr(tokenizer, "name_or_path", "")),
-            "on_bad_row": on_bad_row,
         },
-        inputs=paths if len(paths) == 1 else [],
+        inputs=rows.paths if len(rows.paths) == 1 else [],
         counts=summary.counts(),
         extra={"warnings": summary.warnings, "wall_s": summary.wall_s, "workers": workers}
-        | ({"input": source.facts()} if isinstance(source, Rows) else {}),
-    )
+        | ({} if isinstance(rows.table, list) else {"input": rows.facts()}),
+    )  # fmt: skip
     return summary
 
 
@@ -133,23 +192,38 @@ def histogram_path(output: StrPath) -> Path:
     return Path(os.fspath(output) + ".prompt_tokens.png")
 
 
-def _raw(source: Rows | Iterable[Row]) -> Iterator[tuple[str, Raw]]:
-    if isinstance(source, Rows):
-        return source.raw()
-    return ((f"row {number}", row) for number, row in enumerate(source, start=1))
+def _write(
+    rows: Rows, output: Path, builder: Builder, workers: int, rejects: Rejects, progress: Progress | None
+) -> Summary:
+    """Write the contexts in random order. They wait on disk; in memory each leaves an offset."""
+    summary, offsets = Summary(), array("q")
+    with writing(output):
+        output.parent.mkdir(parents=True, exist_ok=True)
+        spool = tempfile.TemporaryFile(dir=output.parent)  # noqa: SIM115 - closed by the next statement
+    with spool, replacing(output) as target:
+        for built in _good(rows, builder, workers, rejects):
+            for line in built.lines:
+                offsets.append(spool.tell())
+                spool.write(line)
+            summary.add(built.counts)
+            if progress is not None:
+                progress.advance("contexts", summary.tasks, None, written=summary.contexts)
+        if not summary.tasks:
+            raise InputError(f"{rows.name} holds no rows that can be used")
+        random.Random(builder.seed).shuffle(offsets)
+        for offset in offsets:
+            spool.seek(offset)
+            target.write(spool.readline())
+    return summary
 
 
-def _name(source: Rows | Iterable[Row]) -> str:
-    return source.name if isinstance(source, Rows) else "the input"
-
-
-def _good(source: Rows | Iterable[Row], builder: Builder, workers: int, rejects: Rejects) -> Iterator[Built]:
+def _good(rows: Rows, builder: Builder, workers: int, rejects: Rejects) -> Iterator[Built]:
     """What became of every good row, in order; ids that occur twice are bad."""
     seen: set[str | int] = set()
-    waiting: list[list[tuple[str, Raw]]] = []
+    waiting: list[Chunk] = []
 
-    def sent() -> Iterator[list[tuple[str, Raw]]]:
-        for chunk in chunks(_raw(source)):
+    def sent() -> Iterator[Chunk]:
+        for chunk in chunks(rows.raw()):
             waiting.append(chunk)
             yield chunk
 
@@ -167,7 +241,7 @@ def _good(source: Rows | Iterable[Row], builder: Builder, workers: int, rejects:
 
 
 def main(argv: list[str] | None = None) -> int:
-    """The command line of ``preproc/process_multi_turn_taco.py``; returns the exit code."""
+    """The command line; returns the exit code."""
     flags = parser("Select trajectories and cut them into bandit contexts.")
     flags.add_argument("-i", "--input_file", required=True, help=f"evaluated trajectories: {INPUT_HELP}")
     flags.add_argument("-o", "--output_file", required=True, help="JSONL of contexts to write")
@@ -189,22 +263,12 @@ def main(argv: list[str] | None = None) -> int:
     args = flags.parse_args(argv)
     with make_progress() as progress:
         summary = build_contexts(
-            open_rows(args.input_file),
-            args.output_file,
-            is_test=args.is_test,
-            policy=args.policy,
-            selection=args.selection,
-            max_prompt_tokens=args.max_prompt_tokens,
-            seed=args.seed,
-            model_name=args.model_name,
-            workers=args.workers or cores(),
-            on_bad_row=args.on_bad_row,
-            histogram=True,
-            progress=progress,
-        )
+            open_rows(args.input_file), args.output_file, is_test=args.is_test, policy=args.policy,
+            selection=args.selection, max_prompt_tokens=args.max_prompt_tokens, seed=args.seed,
+            model_name=args.model_name, workers=args.workers or len(os.sched_getaffinity(0)),
+            on_bad_row=args.on_bad_row, histogram=True, progress=progress,
+        )  # fmt: skip
     lines = [*summary.lines(), f"prompt lengths: {histogram_path(args.output_file)}"]
-    if summary.bad_rows:
-        lines.append(f"{summary.bad_rows} bad rows left out, see {args.output_file}.rejects.jsonl")
-    tell(lines, summary.warnings)
+    tell(lines + rejected(summary.bad_rows, args.output_file), summary.warnings)
     print(json.dumps({"output": args.output_file, "contexts": summary.contexts, "wall_s": summary.wall_s}))
     return 0

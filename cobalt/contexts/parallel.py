@@ -1,4 +1,8 @@
-"""One function over many chunks in forked processes, results in order, a bounded number in flight."""
+"""One function over many chunks in forked processes, results in order, a bounded number in flight.
+
+Not `multiprocessing.Pool.imap`: that reads all of its input ahead, and waits forever for a child that was
+killed.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +24,7 @@ R = TypeVar("R")
 _PR_SET_PDEATHSIG = 1
 _AHEAD = 2  # chunks per process that wait or are done before their turn
 
-_function: Callable[[Any], Any] | None = None
+_function: Callable[[Any], Any]
 
 
 def in_order(function: Callable[[T], R], chunks: Iterable[T], workers: int) -> Iterator[R]:
@@ -51,7 +55,6 @@ def in_order(function: Callable[[T], R], chunks: Iterable[T], workers: int) -> I
         ) from None
     finally:
         pool.shutdown(wait=True, cancel_futures=True)
-        _function = None
 
 
 def _enter(parent: int) -> None:
@@ -62,5 +65,4 @@ def _enter(parent: int) -> None:
 
 
 def _call(chunk: Any) -> Any:
-    assert _function is not None
     return _function(chunk)

@@ -1,4 +1,5 @@
-"""The doors from contexts or tasks to the trainer's Parquet files; `cobalt.contexts.restore` leads back.
+"""Contexts or tasks to the trainer's Parquet files (`preproc/verl_preproc_multi_turn.py`,
+`..._single_turn.py`).
 
 ``train.parquet`` and ``test.parquet`` have the columns that verl reads (`cobalt.schema.ParquetRow`) beside
 those of the input (arXiv 2602.03806, released data scripts).
@@ -7,7 +8,7 @@ those of the input (arXiv 2602.03806, released data scripts).
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -20,9 +21,8 @@ from cobalt.errors import InputError
 from cobalt.files import StrPath, replacing
 from cobalt.manifest import write_manifest
 from cobalt.prompts import Prompts, load
-from cobalt.rejects import Rejects, checked
-from cobalt.rows import INPUT_HELP, Row, Rows, open_rows
-from cobalt.tasks.doors import bad_row_flag
+from cobalt.rejects import Rejects, bad_row_flag, checked
+from cobalt.rows import INPUT_HELP, Row, Rows, as_rows
 
 FILES = {"train": "train.parquet", "test": "test.parquet"}  # by split, as the trainer's settings name them
 
@@ -51,16 +51,16 @@ class Summary:
 
     def lines(self) -> list[str]:
         """The report for a terminal."""
-        return [
-            f"{self.files[split]}: {counts.written} rows"
-            + (f", {counts.overlong} prompts over the limit left out" if counts.overlong else "")
-            + (
-                f", {counts.bad} bad rows left out (see {self.files[split]}.rejects.jsonl)"
-                if counts.bad
-                else ""
-            )
-            for split, counts in self.splits.items()
-        ]
+        lines = []
+        for split, counts in self.splits.items():
+            file = self.files[split]
+            line = f"{file}: {counts.written} rows"
+            if counts.overlong:
+                line += f", {counts.overlong} prompts over the limit left out"
+            if counts.bad:
+                line += f", {counts.bad} bad rows left out (see {file}.rejects.jsonl)"
+            lines.append(line)
+        return lines
 
 
 def build_parquet(
@@ -78,44 +78,34 @@ def build_parquet(
 ) -> Summary:
     """Replace ``train.parquet`` and ``test.parquet`` in ``local_dir``, each atomically and after all checks.
 
-    Args:
-        train: a file or ``NAME[:split]``, or rows: contexts (`cobalt.schema.ContextRow`) if ``kind`` is
-            ``multi_turn``, tasks with ``instruction`` if it is ``single_turn``.
-        val: the same, for ``test.parquet``.
-        prompts: whose system message opens single-turn prompts; default: the built-in set ``default``.
-        max_prompt_length: leave out, and count, prompts of more tokens (generation header included).
-        model_name: whose tokenizer counts them, if ``tokenizer`` is None.
-        on_bad_row: ``fail``, or ``skip`` and list in ``train.parquet.rejects.jsonl`` (``test.parquet...``).
-        drop_extra_columns: write only verl's columns, and no copy of the prompt inside ``extra_info``.
+    ``train`` and ``val`` are files or rows: contexts (`cobalt.schema.ContextRow`) if ``kind`` is
+    ``multi_turn``, tasks with ``instruction`` if it is ``single_turn`` (whose prompts open with the system
+    message of ``prompts``). Prompts of more than ``max_prompt_length`` tokens of the model's tokenizer
+    (generation header included) are left out and counted. ``drop_extra_columns``: write verl's columns only,
+    and no copy of the prompt inside ``extra_info``. Ids of both splits have one type in ``extra_info.index``:
+    numbers if all are, else texts.
 
-    Ids of both splits have one type in ``extra_info.index``: numbers if all are, else texts.
-
-    Raises:
-        InputError: an unreadable file, a malformed row (``file:line``, field), no rows, no row within the
-            limit, or a folder that cannot be written. Nothing has been changed then.
+    Raises InputError for an unreadable file, a malformed row (``file:line``, field), no rows, no row within
+    the limit, or a folder that cannot be written. Nothing has been changed then.
     """
-    from cobalt.contexts.columns import Columns, batches, write_parquet
-
     if max_prompt_length is not None and tokenizer is None and model_name is None:
         raise InputError("--max_prompt_length needs --model_name, whose tokenizer measures the prompts")
     if max_prompt_length is None and model_name is not None:
         raise InputError("--model_name measures prompts for --max_prompt_length: give both or neither")
-    folder, summary, columns = Path(local_dir), Summary(), Columns()
+    folder, summary = Path(local_dir), Summary()
     counter = None
     if max_prompt_length is not None:
         counter = PromptCounter(load_tokenizer(model_name or "") if tokenizer is None else tokenizer)
     shape = VerlRows(kind, prompts or load("default"), drop_extra_columns)
-    sources = {"train": _opened(train, "train"), "test": _opened(val, "test")}
+    sources = {"train": as_rows(train, "the train split"), "test": as_rows(val, "the test split")}
     rejects = {split: Rejects(folder / name, on_bad_row) for split, name in FILES.items()}
-    kept: dict[str, list[bool]] = {split: [] for split in FILES}
-    for split, source in sources.items():
-        good = _good(
-            source, rejects[split], shape, counter, max_prompt_length, summary.splits[split], kept[split]
+    kept = {
+        split: _examine(
+            source, split, rejects[split], shape, counter, max_prompt_length, summary.splits[split]
         )
-        for batch in batches(good):
-            columns.observe(split, [shape.extra_columns(row) for row in batch])
-
-    summary.json_columns = sorted(columns.as_json - {shape.id_field})
+        for split, source in sources.items()
+    }
+    summary.json_columns = sorted(shape.json_columns)
     if shape.ids_differ:
         summary.warnings.append("some ids are numbers and some are texts: all are stored as texts")
     if summary.json_columns:
@@ -123,13 +113,9 @@ def build_parquet(
     with ExitStack() as stack:
         targets = {split: stack.enter_context(replacing(folder / name)) for split, name in FILES.items()}
         for split, source in sources.items():
-            schema = columns.schema(split, shape.types(), {shape.id_field: shape.index_type})
-            rows = (
-                shape.convert(row, split)
-                for (_, row), keep in zip(checked(source, rejects[split], _as_is), kept[split], strict=True)
-                if keep
-            )
-            summary.splits[split].written = write_parquet(targets[split], rows, schema)
+            good = (row for _, row in checked(source, rejects[split], lambda row, where: row))
+            rows = (row for row, keep in zip(good, kept[split], strict=True) if keep)
+            summary.splits[split].written = shape.write(targets[split], rows, split)
             summary.files[split] = str(folder / FILES[split])
     for each in rejects.values():
         each.close()
@@ -137,47 +123,35 @@ def build_parquet(
     return summary
 
 
-def _good(
+def _examine(
     source: Rows,
+    split: str,
     rejects: Rejects,
     shape: VerlRows,
     counter: PromptCounter | None,
     limit: int | None,
     counts: SplitCounts,
-    kept: list[bool],
-) -> Iterator[Row]:
-    """The rows within the limit, after every check; notes for each good row whether it is one of them."""
+) -> list[bool]:
+    """Check every row; of each good one, whether its prompt is within the limit."""
 
     def measured(row: Row, where: str) -> tuple[Row, int]:
         shape.check(row, where)
         return row, 0 if counter is None else counter(shape.prompt(row), where)
 
+    kept: list[bool] = []
     for _, (row, tokens) in checked(source, rejects, measured):
         counts.read += 1
         counts.longest_prompt = max(counts.longest_prompt, tokens)
         kept.append(limit is None or tokens <= limit)
         counts.overlong += not kept[-1]
         if kept[-1]:
-            yield row
+            shape.observe(split, row)
     counts.bad = len(rejects)
     if not counts.read:
         raise InputError(f"{source.name} holds no rows{' that can be used' if counts.bad else ''}")
     if counts.overlong == counts.read:
         raise InputError(f"{source.name}: every prompt has more than {limit} tokens (--max_prompt_length)")
-
-
-def _opened(source: Given, split: str) -> Rows:
-    if isinstance(source, Rows):
-        return source
-    return (
-        open_rows(source)
-        if isinstance(source, str | os.PathLike)
-        else Rows(f"the {split} split", table=source)
-    )
-
-
-def _as_is(row: Row, where: str) -> Row:
-    return row
+    return kept
 
 
 def _write_manifests(
@@ -198,7 +172,7 @@ def _write_manifests(
         "drop_extra_columns": shape.drop,
         "on_bad_row": on_bad_row,
     }
-    inputs = {split: source.path for split, source in sources.items() if source.path is not None}
+    inputs = {split: source for split, source in sources.items() if source.path is not None}
     for split, name in FILES.items():
         write_manifest(
             folder / name,
@@ -246,15 +220,10 @@ def _main(kind: Kind, argv: list[str] | None) -> int:
         )
     args = flags.parse_args(argv)
     summary = build_parquet(
-        args.train_data_file,
-        args.val_data_file,
-        args.local_dir,
-        kind=kind,
+        args.train_data_file, args.val_data_file, args.local_dir, kind=kind,
         prompts=load(args.prompts) if kind == "single_turn" else None,
-        max_prompt_length=args.max_prompt_length,
-        model_name=args.model_name,
-        drop_extra_columns=args.drop_extra_columns,
-        on_bad_row=args.on_bad_row,
-    )
+        max_prompt_length=args.max_prompt_length, model_name=args.model_name,
+        drop_extra_columns=args.drop_extra_columns, on_bad_row=args.on_bad_row,
+    )  # fmt: skip
     tell(summary.lines(), summary.warnings)
     return 0

@@ -2,8 +2,7 @@
 
 A trajectory teaches something if its programs differ in quality. Trajectories are compared by ``d``, the
 range of the pass rates of their programs; of many, the subset with the largest variance of ``d`` is kept
-(max-variance down-sampling,
-arXiv 2504.13818).
+(max-variance down-sampling, arXiv 2504.13818).
 """
 
 from __future__ import annotations
@@ -48,18 +47,12 @@ def select(
     selection: Selection = "max_variance",
     draw: random.Random | None = None,
 ) -> list[int]:
-    """Choose trajectories of one task.
+    """Choose trajectories of one task by their combined rates [samples][turns]; None must not be chosen.
 
-    Args:
-        rates: combined rates [samples][turns]; None for a trajectory that must not be chosen.
-        validation: choose at most one trajectory, the one of the smallest ``d`` above 0 (ties: the first).
-            For training, candidates also need a program that passes everything, and at most four are kept.
-        selection: the rule for training: ``max_variance`` as published; for ablations ``random`` (at most
-            four, by ``draw``), ``all`` candidates, or ``none``.
-
-    Returns:
-        Indices of the samples kept, at most four (but for ``all``). Without down-sampling they ascend; with
-        it they are in order of ``d``, ties in order of index.
+    For ``validation`` at most one, that of the smallest ``d`` above 0 (ties: the first). For training,
+    candidates also need a program that passes everything, and at most four are kept: by ``max_variance`` as
+    published; for ablations ``random`` (by ``draw``), ``all`` candidates of any number, or ``none``. Returns
+    indices of samples: ascending without down-sampling, else in order of ``d``, ties in order of index.
 
     Raises InputError for a selection that does not exist, and for ``random`` without ``draw``.
     """

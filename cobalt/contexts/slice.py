@@ -1,7 +1,7 @@
 """Cutting a kept trajectory into contexts, and when to stop (arXiv 2602.03806, released data scripts).
 
-A trajectory is ``system, user, (assistant, user) x T``. A slice keeps the first 4, 6 or 8 messages: it
-shows 1, 2 or 3 programs with their feedback and asks for the next one.
+A trajectory is ``system, user, (assistant, user) x T``. A slice keeps the first ``2 + 2n`` messages: it shows
+``n`` programs with their feedback and asks for the next one. The published trajectories have three.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Literal, get_args
 from cobalt.prompts import ALL_PASSED_MARKER, is_all_passed
 from cobalt.schema import Message
 
-MAX_PROGRAMS = 3
+PUBLISHED_TURNS = 3
 MAX_PROMPT_TOKENS = 10_000
 
 Policy = Literal["faithful", "fixed"]
@@ -44,6 +44,7 @@ def slices(
     count_prompt_tokens: Callable[[Sequence[Message]], int],
     policy: Policy = "faithful",
     max_prompt_tokens: int = MAX_PROMPT_TOKENS,
+    turns: int = PUBLISHED_TURNS,
 ) -> tuple[list[Slice], Stop | None]:
     """Cut one trajectory.
 
@@ -58,17 +59,12 @@ def slices(
     ``faithful`` also searches the whole message for the all-passed sentence; ``fixed`` does not let a program
     print it.
 
-    Args:
-        conversation: all messages of the trajectory.
-        rates: combined rate of each of its programs, [turns].
-        count_prompt_tokens: length of the templated prompt; not called after an ``all_passed_twice``.
-
-    Returns:
-        The slices, and why there are no more: None if the three were cut, ``trajectory_ended`` if the
-        dialogue is shorter.
+    ``rates`` are the combined rates of its programs, [turns]; ``turns`` how many slices to cut at most;
+    ``count_prompt_tokens`` is not called after an ``all_passed_twice``. Returns the slices, and why there are
+    no more: None if all were cut, ``trajectory_ended`` if the dialogue is shorter.
     """
     found: list[Slice] = []
-    for programs in range(1, MAX_PROGRAMS + 1):
+    for programs in range(1, turns + 1):
         messages = 2 + 2 * programs
         if len(conversation) < messages or len(rates) < programs:
             return found, "trajectory_ended"

@@ -6,33 +6,31 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import Any
 
-from cobalt.contexts.slice import MAX_PROGRAMS, MAX_PROMPT_TOKENS, STOPS
-from cobalt.contexts.trajectories import ASSUMED_PUBLIC
+from cobalt.contexts.slice import MAX_PROMPT_TOKENS, PUBLISHED_TURNS, STOPS
 from cobalt.files import StrPath, replacing
+from cobalt.testcases import NUM_PUBLIC
 
 BIN_TOKENS = 250
+_SUMS = ("tasks", "skipped", "candidates", "kept", "tasks_with_trajectories", "contexts", "unjudged")
+_ASSUMED = {
+    "public": f"no 'public_test_cases': {NUM_PUBLIC} public tests assumed",
+    "singles": "no 'exec_results': a task is skipped if every first program passes all tests",
+    "parts": "public and hidden tests do not add up to 'test_cases', so combined rates may be off",
+}
+
+
+def _by_depth(value: Any) -> dict[int, Any]:
+    return {depth: value() for depth in range(PUBLISHED_TURNS + 1)}
 
 
 @dataclass
 class Summary:
-    """What was built.
-
-    Attributes:
-        tasks: rows read.
-        skipped: tasks that every single-turn sample solved.
-        candidates: trajectories that could have been kept.
-        kept: trajectories that were.
-        tasks_with_trajectories: tasks of which at least one was kept.
-        contexts: rows written.
-        by_depth: contexts by the number of programs shown, 0 to 3.
-        stops: kept trajectories by what ended their slices before the third (see `cobalt.contexts.slice`).
-        unjudged: trajectories left out because a program has no verdict.
-        longest_prompt: tokens of the longest sliced context.
-        lengths: contexts by prompt length, in bins of `BIN_TOKENS` tokens (key: lower bound), by depth.
-        assumed: tasks by what had to be assumed about them.
-        bad_rows: rows left out because they cannot be used.
-        warnings: assumptions that were made about the input.
-        wall_s: seconds.
+    """What was built: `tasks` read, those `skipped` because every single-turn sample solved them,
+    trajectories that could have been kept (`candidates`), that were (`kept`, of `tasks_with_trajectories`) or
+    had a program without a verdict (`unjudged`); `contexts` written and their number `by_depth` (programs
+    shown), `stops` of the slicing (see `cobalt.contexts.slice`), tokens of the longest sliced prompt, and
+    `lengths`: contexts by depth and prompt length in bins of `BIN_TOKENS` (key: lower bound). `assumed`
+    counts tasks by what had to be assumed about them.
     """
 
     tasks: int = 0
@@ -41,23 +39,20 @@ class Summary:
     kept: int = 0
     tasks_with_trajectories: int = 0
     contexts: int = 0
-    by_depth: dict[int, int] = field(default_factory=lambda: dict.fromkeys(range(MAX_PROGRAMS + 1), 0))
+    by_depth: dict[int, int] = field(default_factory=lambda: _by_depth(int))
     stops: dict[str, int] = field(default_factory=lambda: dict.fromkeys(STOPS, 0))
     unjudged: int = 0
     longest_prompt: int = 0
-    lengths: dict[int, dict[int, int]] = field(
-        default_factory=lambda: {depth: {} for depth in range(MAX_PROGRAMS + 1)}
-    )
+    lengths: dict[int, dict[int, int]] = field(default_factory=lambda: _by_depth(dict))
     assumed: Counter[str] = field(default_factory=Counter)
     bad_rows: int = 0
-    warnings: list[str] = field(default_factory=list)
     wall_s: float = 0.0
 
     def measured(self, depth: int, tokens: int) -> None:
         """Count a context that shows ``depth`` programs and has ``tokens`` prompt tokens."""
         self.contexts += 1
-        self.by_depth[depth] += 1
-        bins = self.lengths[depth]
+        self.by_depth[depth] = self.by_depth.get(depth, 0) + 1
+        bins = self.lengths.setdefault(depth, {})
         lower = tokens // BIN_TOKENS * BIN_TOKENS
         bins[lower] = bins.get(lower, 0) + 1
         if depth:
@@ -65,53 +60,39 @@ class Summary:
 
     def add(self, other: Summary) -> None:
         """Take the counts of another part of the input into account."""
-        for name in (
-            "tasks",
-            "skipped",
-            "candidates",
-            "kept",
-            "tasks_with_trajectories",
-            "contexts",
-            "unjudged",
-        ):
+        for name in _SUMS:
             setattr(self, name, getattr(self, name) + getattr(other, name))
         self.longest_prompt = max(self.longest_prompt, other.longest_prompt)
+        self.assumed.update(other.assumed)
         pairs: list[tuple[dict[Any, int], dict[Any, int]]] = [
             (self.by_depth, other.by_depth),
             (self.stops, other.stops),
-            *((self.lengths[depth], other.lengths[depth]) for depth in self.lengths),
+            *((self.lengths.setdefault(depth, {}), bins) for depth, bins in other.lengths.items()),
         ]
         for mine, theirs in pairs:
             for key, count in theirs.items():
                 mine[key] = mine.get(key, 0) + count
-        self.assumed.update(other.assumed)
 
     def counts(self) -> dict[str, Any]:
         """For the manifest: all numbers but the seconds."""
-        names = ("tasks", "skipped", "candidates", "kept", "tasks_with_trajectories", "contexts", "by_depth")
-        found = {
-            name: getattr(self, name) for name in (*names, "stops", "unjudged", "longest_prompt", "bad_rows")
+        names = (*_SUMS, "by_depth", "stops", "longest_prompt", "bad_rows")
+        lengths = {depth: dict(sorted(bins.items())) for depth, bins in self.lengths.items()}
+        return {name: getattr(self, name) for name in names} | {
+            "prompt_tokens": {"bin": BIN_TOKENS, "by_depth": lengths}
         }
-        lengths = {
-            depth: {lower: bins[lower] for lower in sorted(bins)} for depth, bins in self.lengths.items()
-        }
-        return found | {"prompt_tokens": {"bin": BIN_TOKENS, "by_depth": lengths}}
 
-    def finish(self) -> None:
-        """Put the assumptions into words, one warning each."""
-        texts = {
-            "public": f"no 'public_test_cases': {ASSUMED_PUBLIC} public tests assumed",
-            "singles": "no 'exec_results': a task is skipped if every first program passes all tests",
-            "parts": "public and hidden tests do not add up to 'test_cases', so combined rates may be off",
-        }
-        self.warnings = [
-            f"{self.assumed[name]} tasks: {text}" for name, text in texts.items() if self.assumed[name]
+    @property
+    def warnings(self) -> list[str]:
+        """What was assumed and what is missing, one sentence each."""
+        found = [
+            f"{self.assumed[name]} tasks: {text}" for name, text in _ASSUMED.items() if self.assumed[name]
         ]
         if self.unjudged:
-            self.warnings.append(
+            found.append(
                 f"{self.unjudged} trajectories left out: a program has no verdict "
                 "(run the hidden-test stage again to retry)"
             )
+        return found
 
     def lines(self) -> list[str]:
         """The report for a terminal."""
@@ -134,18 +115,13 @@ def draw_lengths(summary: Summary, path: StrPath, limit: int = MAX_PROMPT_TOKENS
 
     figure = Figure(figsize=(7, 3.5), layout="constrained")
     axes = figure.add_subplot()
-    bottom: Counter[int] = Counter()
+    lowers = sorted({lower for bins in summary.lengths.values() for lower in bins})
+    bottom = dict.fromkeys(lowers, 0)
     for depth, bins in summary.lengths.items():
-        lowers = sorted(bins)
-        axes.bar(
-            lowers,
-            [bins[lower] for lower in lowers],
-            width=BIN_TOKENS,
-            align="edge",
-            bottom=[bottom[lower] for lower in lowers],
-            label=f"{depth} programs shown" if depth != 1 else "1 program shown",
-        )
-        bottom.update(bins)
+        heights = [bins.get(lower, 0) for lower in lowers]
+        label = f"{depth} program{'s' * (depth != 1)} shown"
+        axes.bar(lowers, heights, BIN_TOKENS, list(bottom.values()), align="edge", label=label)
+        bottom = {lower: bottom[lower] + bins.get(lower, 0) for lower in lowers}
     axes.axvline(limit, color="black", linestyle="--", linewidth=1, label=f"limit of slices ({limit})")
     axes.set_xlabel("prompt tokens, generation header included")
     axes.set_ylabel("contexts")

@@ -5,28 +5,22 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from cobalt.contexts.select import all_solved, combined_rate
 from cobalt.errors import InputError
 from cobalt.rows import Row, require, row_id
 from cobalt.schema import Message
-from cobalt.testcases import TestCases
-
-ASSUMED_PUBLIC = 4
+from cobalt.testcases import NUM_PUBLIC, TestCases
 
 
 @dataclass(frozen=True)
 class Trajectories:
-    """The trajectories of one task.
-
-    Attributes:
-        conversations: [samples][2 + 2 turns] messages; samples that stopped early are shorter.
-        rates: combined rates [samples][turns] in [0, 1]; None for a sample with a program without a verdict.
-        solved: all single-turn samples passed all tests.
-        counted_public: public tests were counted, not assumed to be four.
-        judged_singles: ``solved`` comes from the single-turn verdicts, not from the rates of turn 0.
-        complementary: public and hidden tests add up to all tests, as far as both are given.
+    """The trajectories of one task: ``conversations`` [samples][2 + 2 turns] messages (samples that stopped
+    early are shorter), combined ``rates`` [samples][turns] in [0, 1] (None for a sample with a program
+    without a verdict). ``solved``: all single-turn samples passed all tests. What was not assumed: public
+    tests were counted, ``solved`` comes from single-turn verdicts, public and hidden tests add up to all.
     """
 
     task_id: str | int
@@ -50,7 +44,7 @@ def read_trajectories(row: Row, where: str) -> Trajectories:
     difficulty = require(row, "difficulty", str, where)
     tests = _tests(row, "test_cases", where)
     counted = row.get("public_test_cases") is not None
-    n_public = len(_tests(row, "public_test_cases", where)) if counted else ASSUMED_PUBLIC
+    n_public = len(_tests(row, "public_test_cases", where)) if counted else NUM_PUBLIC
     if not 0 < len(tests) >= n_public:
         assumed = "" if counted else " (assumed, because 'public_test_cases' is missing)"
         raise InputError(f"{where}: 'test_cases' holds {len(tests)} tests, {n_public} are public{assumed}")
@@ -62,23 +56,17 @@ def read_trajectories(row: Row, where: str) -> Trajectories:
     turns = [len(conversation) // 2 - 1 for conversation in conversations]
     hidden = _hidden_rates(row, turns, where)
     public = _public_rates(row, turns, where)
+    combine = partial(combined_rate, n_public=n_public, n_tests=len(tests))
     rates = [
-        None if h is None else _combine(h, p, n_public=n_public, n_tests=len(tests))
+        None if h is None else [combine(*each) for each in zip(h, p, strict=True)]
         for h, p in zip(hidden, public, strict=True)
     ]
     judged = row.get("exec_results") is not None
     solved = _single_turn_solved(row, where) if judged else all(r is not None and r[0] == 1.0 for r in rates)
     stored = row["test_cases"]
+    text = stored if isinstance(stored, str) else tests.to_json()
     return Trajectories(
-        task_id=task_id,
-        difficulty=difficulty,
-        test_cases=stored if isinstance(stored, str) else tests.to_json(),
-        conversations=conversations,
-        rates=rates,
-        solved=solved,
-        counted_public=counted,
-        judged_singles=judged,
-        complementary=complementary,
+        task_id, difficulty, text, conversations, rates, solved, counted, judged, complementary
     )
 
 
@@ -150,12 +138,6 @@ def _public_rates(row: Row, turns: list[int], where: str) -> list[list[float]]:
     return [
         [_rate(table[t][s], f"{where}: public_pass_rates[{t}][{s}]") for t in range(programs)]
         for s, programs in enumerate(turns)
-    ]
-
-
-def _combine(hidden: list[float], public: list[float], *, n_public: int, n_tests: int) -> list[float]:
-    return [
-        combined_rate(h, p, n_public=n_public, n_tests=n_tests) for h, p in zip(hidden, public, strict=True)
     ]
 
 

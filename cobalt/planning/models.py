@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from cobalt.errors import InputError
-from cobalt.training.memory import Sizes, sizes
+from cobalt.training.sizes import Sizes, sizes
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ from typing import Any
 import yaml
 
 from cobalt.errors import InputError
-from cobalt.training.settings import CONFIG_DIR
+from cobalt.training.config import CONFIG_DIR
 
 
 class Settings:

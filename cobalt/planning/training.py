@@ -10,8 +10,7 @@ from cobalt.planning.devices import DoesNotFit, Job, sample
 from cobalt.planning.lengths import Response, prompt
 from cobalt.planning.stages import Plan, Stage
 from cobalt.planning.workload import Training
-from cobalt.training.memory import GIB, sharded
-from cobalt.training.phases import Online, online
+from cobalt.training.memory import GIB, Online, online, sharded
 
 # Passes over a token, in forward passes: a backward pass is two, checkpointing repeats the forward pass.
 # Adapters need no gradients of the weights, which are half of the backward pass.
@@ -122,7 +121,7 @@ def training(plan: Plan, given: Training, cut: Contexts) -> tuple[Stage, float]:
 
 
 def _fits(plan: Plan, given: Training) -> None:
-    """The arithmetic of a training itself (cobalt.training.memory and phases), for the longest sequences."""
+    """The arithmetic of a training itself (cobalt.training.memory), for the longest sequences."""
     sheet, a, on = plan.sheet, plan.a, plan.trainer
     longest = given.longest or given.max_prompt_tokens + given.response_tokens
     update = sheet.put("tokens of a pass of the update at most", "sequences * tokens", "tokens",

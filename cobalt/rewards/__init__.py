@@ -1,1 +1,5 @@
-"""Rewards computed from a completion and the verdicts of its program."""
+"""Rewards and advantages as pure functions of a completion, its pass rates and its group.
+
+The shaped reward of the paper: `cobalt`, its format rules `format`, its token counters `tokens`. Dense
+rewards per test (VeRPO): `verpo`. Advantages within a group of stored completions: `groups`.
+"""

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from cobalt.rewards.format import Defect, FormatCheck, check_format
 from cobalt.text import extract_code
@@ -31,14 +31,10 @@ _KEYWORD = re.compile(rf"\b(?:{'|'.join(KEYWORDS)})\b")
 
 @dataclass(frozen=True, slots=True)
 class RewardProfile:
-    """Which rules apply.
+    """Which rules apply; manifests record ``name``.
 
-    Attributes:
-        name: what manifests record.
-        judge_format: apply the format, thinking and length terms. False leaves the correctness tier,
-            improvement and regression, the missing-code penalty and the clip.
-        require_thinking: a completion without ``</think>`` has a broken format. False for models that do
-            not write one; two or more closing tags stay a defect.
+    Without ``judge_format`` there are no format, thinking and length terms. Without ``require_thinking`` a
+    completion may lack ``</think>``; two or more stay a defect.
     """
 
     name: str
@@ -114,19 +110,13 @@ def shaped_reward(
     training: bool = True,
     profile: RewardProfile = PUBLISHED,
 ) -> ShapedReward:
-    """Score one completion.
+    """Score one completion, decoded without special tokens.
 
-    Args:
-        completion: decoded response without special tokens.
-        pass_rate: fraction of all tests passed, in [0, 1]; not used if the completion has no code block.
-        prev_best_pass_rate: best pass rate among the programs shown in the context, in [0, 1]; 0.0 if none.
-        count_tokens: tokens in a text. Called only in training and only on a completion with a sound format,
-            once for each part. The published values use the ``o200k_base`` encoding.
-        training: False gives the validation reward: 1.0 if ``pass_rate`` is exactly 1.0, else 0.0.
-        profile: which rules apply.
-
-    Raises:
-        ValueError: a rate is outside [0, 1] or not a number.
+    ``pass_rate`` is the fraction of all tests passed (not used without a code block), ``prev_best_pass_rate``
+    the best among the programs shown in the context, 0.0 if there are none; both in [0, 1], else ValueError.
+    ``count_tokens`` is called in training only, on each part of a completion of sound format; the published
+    values use the ``o200k_base`` encoding. Without ``training``: 1.0 if ``pass_rate`` is exactly 1.0, else
+    0.0.
     """
     _check_rate("pass_rate", pass_rate)
     _check_rate("prev_best_pass_rate", prev_best_pass_rate)
@@ -139,47 +129,26 @@ def shaped_reward(
         )
 
     tier, improvement = _correctness(pass_rate, prev_best_pass_rate)
-    regressed = prev_best_pass_rate > 0.0 and pass_rate <= prev_best_pass_rate and pass_rate < 1.0
-    base = tier + improvement
-    check: FormatCheck | None = None
+    base, terms, check = tier + improvement, ShapedReward(total=0.0), None
     if profile.judge_format:
         check = check_format(completion, require_thinking=profile.require_thinking)
-    terms = _FormatTerms()
-    if check is not None and not check.ok:
-        terms = _FormatTerms(format_penalty=FORMAT_PENALTY)
-    elif check is not None and training:
-        terms = _sound_format_terms(base, check, count_tokens)
-
+        if not check.ok:
+            terms = ShapedReward(total=0.0, format_penalty=FORMAT_PENALTY)
+        elif training:
+            terms = _sound_format_terms(base, check, count_tokens)
     if training:
         total = max(-1.0, min(1.0, base + (terms.format_penalty + terms.thinking + terms.length)))
     else:
         total = 1.0 if pass_rate == 1.0 else 0.0
-    return ShapedReward(
+    return replace(
+        terms,
         total=total,
         tier=tier,
         improvement=improvement,
-        format_penalty=terms.format_penalty,
-        thinking=terms.thinking,
-        length=terms.length,
         format_ok=check.ok if check is not None else None,
         defect=check.defect if check is not None else None,
-        regressed=regressed,
-        keywords=terms.keywords,
-        thinking_tokens=terms.thinking_tokens,
-        response_tokens=terms.response_tokens,
-        explanation_tokens=terms.explanation_tokens,
+        regressed=prev_best_pass_rate > 0.0 and pass_rate <= prev_best_pass_rate and pass_rate < 1.0,
     )
-
-
-@dataclass(frozen=True, slots=True)
-class _FormatTerms:
-    format_penalty: float = 0.0
-    thinking: float = 0.0
-    length: float = 0.0
-    keywords: int = 0
-    thinking_tokens: int | None = None
-    response_tokens: int | None = None
-    explanation_tokens: int | None = None
 
 
 def _correctness(pass_rate: float, best: float) -> tuple[float, float]:
@@ -193,7 +162,8 @@ def _correctness(pass_rate: float, best: float) -> tuple[float, float]:
     return tier, gain
 
 
-def _sound_format_terms(base: float, check: FormatCheck, count_tokens: Callable[[str], int]) -> _FormatTerms:
+def _sound_format_terms(base: float, check: FormatCheck, count_tokens: Callable[[str], int]) -> ShapedReward:
+    """The terms of thinking and length, and what they were made of."""
     thinking_tokens = count_tokens(check.thinking)
     response_tokens = count_tokens(check.response)
     explanation_tokens = count_tokens(check.explanation)
@@ -209,7 +179,8 @@ def _sound_format_terms(base: float, check: FormatCheck, count_tokens: Callable[
         thinking = THINKING_WEIGHT * math.tanh(thinking_tokens / THINKING_SCALE)
         thinking += min(KEYWORD_CAP, KEYWORD_BONUS * keywords)
         length = OVERLONG * long_parts
-    return _FormatTerms(
+    return ShapedReward(
+        total=0.0,
         thinking=thinking,
         length=length,
         keywords=keywords,

@@ -21,13 +21,8 @@ Defect = Literal["repetition", "thinking", "opening_fence", "closing_fence", "ba
 
 @dataclass(frozen=True, slots=True)
 class FormatCheck:
-    """Outcome of :func:`check_format`.
-
-    Attributes:
-        defect: first broken rule, or None if the format is sound.
-        thinking: stripped text before ``</think>`` (empty for a defect, or where thinking is absent).
-        response: stripped text after ``</think>`` (empty for a defect).
-        explanation: stripped text after the closing fence (empty for a defect).
+    """The first broken rule, None if the format is sound; then the stripped texts before ``</think>`` (empty
+    without one), after it, and after the closing fence.
     """
 
     defect: Defect | None
@@ -53,10 +48,6 @@ def check_format(completion: str, *, require_thinking: bool = True) -> FormatChe
        not matter, so ```` ```python3 ```` opens a block as well.
     4. ``closing_fence``: after it, a newline followed by a fence occurs exactly once.
     5. ``backtick``: no backtick between the two.
-
-    Args:
-        completion: decoded text without special tokens.
-        require_thinking: False for models that never write ``</think>``.
     """
     if has_repetition(completion):
         return FormatCheck("repetition")

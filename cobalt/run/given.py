@@ -13,9 +13,8 @@ from cobalt.errors import InputError
 from cobalt.rows import Raw, Row, Rows, UniqueIds, open_rows, parsed, require
 from cobalt.run.rules import data_at, local_path
 from cobalt.run.sections import SPLITS
-from cobalt.tasks.overlap import statement_of
 from cobalt.tasks.released import complete, complete_perturbed, is_perturbed, whole_trajectories
-from cobalt.tasks.splits import statement_key
+from cobalt.tasks.statements import statement_key, statement_of
 
 if TYPE_CHECKING:
     from cobalt.run.job import Job

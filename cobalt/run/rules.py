@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING
 
 from cobalt.errors import InputError
 from cobalt.hub import is_hub_name
-from cobalt.training.plugins import is_own
-from cobalt.training.settings import choices
+from cobalt.training.config import choices, is_own
 
 if TYPE_CHECKING:
     from cobalt.run.config import Config
@@ -208,14 +207,14 @@ def check_stored(config: Config, path: Path) -> None:
             "(--set tasks.source=...)"
         )
     if source.is_dir():
-        from cobalt.tasks.codenet import problem_ids
+        from cobalt.tasks.codenet_tree import problem_ids
 
         problem_ids(source)
     elif source.suffix not in (".parquet", ".jsonl"):
         raise InputError(f"{path}: 'tasks.source' is {source}: a file of stored groups is .parquet or .jsonl")
     else:
         from cobalt.rows import open_rows
-        from cobalt.training.stored import COLUMNS
+        from cobalt.training.offline_data import COLUMNS
 
         first = next((row for _, row in open_rows(str(source))), {})
         missing = [name for name in COLUMNS if name not in first]

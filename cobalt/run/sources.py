@@ -124,8 +124,7 @@ def _evaluation_set(job: Job, each: EvaluationSet) -> None:
 
 
 def _livecodebench(job: Job, source: str, target: Path, each: EvaluationSet) -> None:
-    from cobalt.tasks.lcb_door import build_lcb, locate
-    from cobalt.tasks.livecodebench import LcbSettings
+    from cobalt.tasks.livecodebench import LcbSettings, build_lcb, locate
 
     settings = LcbSettings(functional=each.functional, prompts=job.prompts)
     build_lcb(open_rows(locate(source)), target, settings, progress=job.view)
@@ -134,8 +133,7 @@ def _livecodebench(job: Job, source: str, target: Path, each: EvaluationSet) -> 
 
 
 def _taco(job: Job) -> None:
-    from cobalt.tasks.build_taco import build_taco
-    from cobalt.tasks.taco_files import TacoSettings, split_path
+    from cobalt.tasks.taco import TacoSettings, build_taco, split_path
 
     tasks = job.config.tasks
     assert tasks.source is not None

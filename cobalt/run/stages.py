@@ -233,7 +233,7 @@ def _parquet(job: Job) -> Stage:
             made = build_parquet(contexts, cut or _openings(job), many, kind="multi_turn").splits["train"]
             read, written["multi_turn"] = made.read, made.written
         elif recipe in STORED:
-            from cobalt.training.stored import write_groups
+            from cobalt.training.offline_data import write_groups
 
             target = many / "groups.parquet"
             target.parent.mkdir(parents=True, exist_ok=True)

@@ -30,8 +30,8 @@ def write_stored(job: Job, target: Path) -> int:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    from cobalt.tasks.codenet import CodenetSettings
-    from cobalt.tasks.codenet_door import build_codenet
+    from cobalt.tasks.codenet import build_codenet
+    from cobalt.tasks.codenet_tree import CodenetSettings
 
     tasks, source = job.config.tasks, stored_programs(job)
     if source.is_dir():

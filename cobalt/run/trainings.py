@@ -15,7 +15,7 @@ from cobalt.run.rules import STORED, on_contexts
 from cobalt.run.sections import Train
 from cobalt.run.stage import Outcome, Stage
 from cobalt.run.stages import stage
-from cobalt.training.plugins import is_own
+from cobalt.training.config import is_own
 
 PTB_SHARE = 0.5  # of the training rows, where the configuration does not say
 
@@ -121,16 +121,17 @@ def check_composed(job: Job) -> None:
 
     Raises InputError.
     """
-    from cobalt.training.memory import fit
-    from cobalt.training.phases import memory
-    from cobalt.training.settings import compose
+    from cobalt.training.config import compose
+    from cobalt.training.fit import fit
 
     given = job.config.train
     scale = given.scale or ("tiny" if given.profile == "cpu" else "published")
     recipe = str(_own(job)) if is_own(given.recipe) else given.recipe
     values = {"actor_rollout_ref.model.path": str(job.model)}
+    if recipe not in STORED:
+        values["cobalt.evaluator"] = job.config.execution.evaluator
     config = compose(recipe, given.profile, scale, values, overrides(given))
-    (fit if config.cobalt.method == "offline" else memory)(config, 1)
+    fit(config, 1)
 
 
 def _rows(path: Path) -> int:

@@ -1,15 +1,21 @@
-"""LiveCodeBench release files to tasks (arXiv 2602.03806, released data scripts)."""
+"""LiveCodeBench release files to tasks, as in arXiv 2602.03806: `preproc/preproc_lcb_test6.py`."""
 
 from __future__ import annotations
 
+import argparse
 import datetime
 import json
+import os
 from dataclasses import dataclass, field
 from typing import Any, Literal, get_args
 
+from cobalt.cli import Progress, make_progress, parser, positive_int, tell
 from cobalt.errors import InputError
+from cobalt.files import StrPath
 from cobalt.prompts import Prompts, function_statement, load
-from cobalt.rows import Row, require, row_id
+from cobalt.rejects import bad_row_flag, rejected
+from cobalt.rows import INPUT_HELP, Row, Rows, UniqueIds, as_rows, open_rows, require, row_id
+from cobalt.tasks.convert import Converted, convert_rows, record
 from cobalt.tasks.pickled import MAX_BYTES, decode_tests
 from cobalt.testcases import TestCases
 
@@ -17,16 +23,20 @@ Functional = Literal["stdin", "call"]
 FUNCTIONAL: tuple[Functional, ...] = get_args(Functional)
 
 CUTS = ("\nExample 1:\n\n", "\nSample Input 1\n\n")
-_CONSUMED = ("question_id", "question_content", "public_test_cases", "private_test_cases")
+HUB_NAME = "livecodebench/code_generation_lite"
+DEFAULT_INPUT = "test6.jsonl"
+DEFAULT_OUTPUT = "data/lcb_v6.jsonl"
+OUTSIDE = "outside the dates"
+_CONSUMED = ("question_id", "question_content", "public_test_cases", "private_test_cases", "difficulty")
 
 
 @dataclass(frozen=True)
 class LcbSettings:
     """Which problems, and how functional ones are put.
 
-    ``start`` and ``end`` are the first and last day of the contest (None: open). ``functional``: ``stdin``
-    has JSON arguments on the lines of the input, as published; ``call`` calls the function. Raises InputError
-    for an empty window.
+    `start` and `end` are the first and last day of the contest (None: open). `functional`: `stdin` has JSON
+    arguments on the lines of the input, as published; `call` calls the function. Raises InputError for an
+    empty window.
     """
 
     start: datetime.date | None = None
@@ -41,17 +51,21 @@ class LcbSettings:
         if self.functional not in FUNCTIONAL:
             raise InputError(f"--functional must be one of {', '.join(FUNCTIONAL)}, got {self.functional!r}")
 
+    def admits(self, day: datetime.date) -> bool:
+        """Whether a day lies between `start` and `end`, both included."""
+        return (self.start is None or self.start <= day) and (self.end is None or day <= self.end)
 
-def convert(row: Row, where: str, settings: LcbSettings) -> Row | None:
-    """The task of a problem; None if it lies outside the window of dates.
 
-    Raises InputError, beginning with ``where`` and the field, for a row that cannot be used.
+def convert(row: Row, where: str, settings: LcbSettings) -> Row | str:
+    """The task of a problem, or OUTSIDE.
+
+    Raises InputError, beginning with `where` and the field, for a row that cannot be used.
     """
     task_id = row_id(row, where, "question_id")
     content = require(row, "question_content", str, where)
     difficulty = require(row, "difficulty", str, where)
-    if not in_window(contest_date(row, where), settings):
-        return None
+    if not settings.admits(_contest_date(row, where)):
+        return OUTSIDE
     public = _tests(row, "public_test_cases", where, settings)
     hidden = _tests(row, "private_test_cases", where, settings)
     if not public + hidden:
@@ -77,7 +91,7 @@ def convert(row: Row, where: str, settings: LcbSettings) -> Row | None:
         "test_cases": (parts[0] + parts[1]).to_json(),
         "public_test_cases": parts[0].to_json(),
         "hidden_test_cases": parts[1].to_json(),
-        **{name: value for name, value in row.items() if name not in _CONSUMED and name != "difficulty"},
+        **{name: value for name, value in row.items() if name not in _CONSUMED},
         "is_functional": functional,
     }
 
@@ -91,18 +105,12 @@ def cut(content: str) -> str:
     return content.strip()
 
 
-def contest_date(row: Row, where: str) -> datetime.date:
-    """The day of the contest. Raises InputError for a date that is not ISO 8601."""
+def _contest_date(row: Row, where: str) -> datetime.date:
     text = require(row, "contest_date", str, where)
     try:
         return datetime.datetime.fromisoformat(text).date()
     except ValueError:
         raise InputError(f"{where}: field 'contest_date' must be an ISO date, got {text!r}") from None
-
-
-def in_window(day: datetime.date, settings: LcbSettings) -> bool:
-    """Whether a day lies between ``start`` and ``end``, both included."""
-    return (settings.start is None or settings.start <= day) and (settings.end is None or day <= settings.end)
 
 
 def func_name(row: Row, where: str) -> str | None:
@@ -134,10 +142,112 @@ def _tests(row: Row, name: str, where: str, settings: LcbSettings) -> list[dict[
 
 def _test_cases(tests: list[dict[str, Any]], fn_name: str | None, where: str) -> TestCases:
     if fn_name is None:
-        return TestCases([test["input"] for test in tests], [test["output"] for test in tests])
+        return TestCases.of((test["input"], test["output"]) for test in tests)
     try:
         inputs = [[json.loads(line) for line in test["input"].split("\n") if line.strip()] for test in tests]
         outputs = [json.loads(test["output"]) for test in tests]
     except (ValueError, RecursionError) as error:
         raise InputError(f"{where}: arguments and value of {fn_name} must be JSON ({error})") from None
     return TestCases(inputs, outputs, fn_name)
+
+
+@dataclass
+class LcbSummary:
+    """Problems read, bad, written, outside the window of dates, and how many written are functional."""
+
+    rows: Converted
+    functional: int = 0
+
+    def counts(self) -> dict[str, int]:
+        """For the manifest."""
+        rows = self.rows
+        return {
+            "read": rows.read,
+            "bad_rows": rows.bad_rows,
+            "written": rows.written,
+            "outside": rows.dropped.get(OUTSIDE, 0),
+            "functional": self.functional,
+        }
+
+
+def build_lcb(
+    source: Rows | StrPath,
+    output: StrPath,
+    settings: LcbSettings | None = None,
+    *,
+    on_bad_row: str = "fail",
+    progress: Progress | None = None,
+) -> LcbSummary:
+    """Replace `output` by the tasks of a release file, atomically. One problem is in memory at a time.
+
+    Raises InputError for an input that cannot be used (`file:line`, field); nothing has been changed then.
+    """
+    source = as_rows(source)
+    settings = settings or LcbSettings()
+    ids, functional = UniqueIds("question_id"), 0
+
+    def made(row: Row, where: str) -> Row | str:
+        nonlocal functional
+        task = convert(row, where, settings)
+        ids(row, where)
+        functional += not isinstance(task, str) and task["is_functional"]
+        return task
+
+    rows = convert_rows(source, output, made, unit="problems", on_bad_row=on_bad_row, progress=progress)
+    summary = LcbSummary(rows, functional)
+    recorded = {
+        "stage": "tasks from LiveCodeBench",
+        "start": settings.start and settings.start.isoformat(),
+        "end": settings.end and settings.end.isoformat(),
+        "functional": settings.functional,
+        "prompts": settings.prompts.sha256,
+        "on_bad_row": on_bad_row,
+    }
+    record(output, source, recorded, summary.counts())
+    return summary
+
+
+def locate(spec: str) -> str:
+    """The file that a name means: for the data set itself, its newest release file."""
+    return f"{HUB_NAME}:{DEFAULT_INPUT}" if spec == HUB_NAME and not os.path.exists(spec) else spec
+
+
+def main(argv: list[str] | None = None) -> int:
+    """The command line; returns the exit code."""
+    flags = parser("Turn a LiveCodeBench release file into tasks.")
+    flags.add_argument(
+        "-i", "--input_file", default=DEFAULT_INPUT,
+        help=f"release file, or {HUB_NAME}[:FILE]; any {INPUT_HELP}",
+    )  # fmt: skip
+    flags.add_argument("-o", "--output_file", default=DEFAULT_OUTPUT, help="JSONL of tasks to write")
+    flags.add_argument("--start", type=_day, metavar="YYYY-MM-DD", help="first day of the contest")
+    flags.add_argument("--end", type=_day, metavar="YYYY-MM-DD", help="last day of the contest")
+    flags.add_argument(
+        "--functional", choices=FUNCTIONAL, default="stdin",
+        help="problems that ask for a function: as programs that read JSON arguments (published), or called",
+    )  # fmt: skip
+    flags.add_argument(
+        "--max_tests_mib", type=positive_int, default=MAX_BYTES >> 20, help="largest unpacked test list"
+    )
+    flags.add_argument("--prompts", default="default", metavar="default|tiny|FILE", help="whose wrapper")
+    bad_row_flag(flags)
+    args = flags.parse_args(argv)
+    settings = LcbSettings(
+        args.start, args.end, args.functional, args.max_tests_mib << 20, prompts=load(args.prompts)
+    )
+    with make_progress() as progress:
+        made = build_lcb(
+            open_rows(locate(args.input_file)), args.output_file, settings,
+            on_bad_row=args.on_bad_row, progress=progress,
+        )  # fmt: skip
+    lines = [f"{args.output_file}: {made.rows.written} problems, {made.functional} of them functional"]
+    lines += [f"{count} problems {reason} left out" for reason, count in made.rows.dropped.items()]
+    tell(lines + rejected(made.rows.bad_rows, args.output_file))
+    return 0
+
+
+def _day(text: str) -> Any:
+    try:
+        return datetime.date.fromisoformat(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a day like 2025-01-31") from None

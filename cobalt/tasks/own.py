@@ -35,13 +35,8 @@ def make_task(
     row_id({"id": id}, where)
     if len(tests) < 2 or public < 1:
         raise InputError(f"{where}: at least one public and one hidden test are needed")
-    given = {"inputs": [test[0] for test in tests], "outputs": [test[1] for test in tests]}
-    both = TestCases.parse(given if fn_name is None else given | {"fn_name": fn_name}, where=where)
-    shown = min(public, len(tests) - 1)
-    parts = [
-        TestCases(both.inputs[part], both.outputs[part], fn_name)
-        for part in (slice(shown), slice(shown, None))
-    ]
+    both = TestCases.parse(TestCases.of(tests, fn_name).to_mapping(), where=where)
+    shown, hidden = both.divided(min(public, len(tests) - 1))
     asked = statement if fn_name is None else function_statement(statement, fn_name, starter_code)
     return {
         "id": id,
@@ -49,8 +44,8 @@ def make_task(
         "question": statement,
         "instruction": prompts.wrap(asked),
         "test_cases": both.to_json(),
-        "public_test_cases": parts[0].to_json(),
-        "hidden_test_cases": parts[1].to_json(),
+        "public_test_cases": shown.to_json(),
+        "hidden_test_cases": hidden.to_json(),
         **({} if fn_name is None else {"fn_name": fn_name}),
         **more,
     }

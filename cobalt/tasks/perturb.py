@@ -1,40 +1,25 @@
-"""Perturbed public tests: the expected outputs of two of them exchanged (arXiv 2602.03806, PTB).
-
-No value is edited, so what a perturbed test expects is always the right answer to another one.
+"""Perturbed public tests: the expected outputs of two of them exchanged (`preproc/run_perturbation.py`;
+arXiv 2602.03806, PTB). No value is edited, so what a perturbed test expects is always the right answer to
+another one.
 """
 
 from __future__ import annotations
 
 import json
 import random
-from dataclasses import dataclass, field
+from dataclasses import asdict
 from typing import Any
 
 from cobalt.cli import Progress, make_progress, parser, tell
 from cobalt.errors import InputError
 from cobalt.files import StrPath
-from cobalt.rows import INPUT_HELP, Row, Rows, UniqueIds, open_rows, require
-from cobalt.tasks.doors import Converted, bad_row_flag, convert_rows
+from cobalt.rejects import bad_row_flag, rejected
+from cobalt.rows import INPUT_HELP, Row, Rows, UniqueIds, as_rows, require
+from cobalt.tasks.convert import Converted, convert_rows, record
 from cobalt.tasks.released import PERTURBED, is_perturbed
 from cobalt.testcases import TestCases
 
 N_PAIRS = 2
-
-
-@dataclass
-class PerturbSummary(Converted):
-    """Tasks read, bad, written, and dropped by reason."""
-
-    dropped: dict[str, int] = field(default_factory=dict)
-
-    def take(self, made: Row | str) -> Row | None:
-        if isinstance(made, str):
-            self.dropped[made] = self.dropped.get(made, 0) + 1
-            return None
-        return made
-
-    def shown(self) -> dict[str, int]:
-        return {"dropped": sum(self.dropped.values())}
 
 
 def perturb(
@@ -43,16 +28,17 @@ def perturb(
     """(the exchanged tests, all tests with these first), or why it cannot be done.
 
     The (input, output) pairs are shuffled. The first pair of each distinct stripped output goes to one list,
-    the others to a second. The first ``n_pairs`` pairs of the first list exchange their outputs two by two;
+    the others to a second. The first `n_pairs` pairs of the first list exchange their outputs two by two;
     then come the rest of the first list and the second. Inputs and outputs are the same multisets as before.
     """
-    pairs = list(zip(tests.inputs, tests.outputs, strict=True))
+    pairs = tests.pairs()
     rng.shuffle(pairs)
     distinct: list[tuple[Any, Any]] = []
     others: list[tuple[Any, Any]] = []
     seen: set[str] = set()
     for pair in pairs:
-        key = _output_key(pair[1])
+        output = pair[1]
+        key = output.strip() if isinstance(output, str) else json.dumps(output, sort_keys=True)
         (others if key in seen else distinct).append(pair)
         seen.add(key)
     if len(distinct) < n_pairs:
@@ -60,15 +46,8 @@ def perturb(
     swapped = []
     for first, second in zip(distinct[:n_pairs:2], distinct[1:n_pairs:2], strict=True):
         swapped += [(first[0], second[1]), (second[0], first[1])]
-    return _tests(swapped, tests.fn_name), _tests(swapped + distinct[n_pairs:] + others, tests.fn_name)
-
-
-def _output_key(output: Any) -> str:
-    return output.strip() if isinstance(output, str) else json.dumps(output, sort_keys=True)
-
-
-def _tests(pairs: list[tuple[Any, Any]], fn_name: str | None) -> TestCases:
-    return TestCases([pair[0] for pair in pairs], [pair[1] for pair in pairs], fn_name)
+    everything = swapped + distinct[n_pairs:] + others
+    return TestCases.of(swapped, tests.fn_name), TestCases.of(everything, tests.fn_name)
 
 
 def run_perturbation(
@@ -80,18 +59,17 @@ def run_perturbation(
     again: bool = False,
     on_bad_row: str = "fail",
     progress: Progress | None = None,
-) -> PerturbSummary:
-    """Replace ``output``, atomically, by the tasks of ``source`` with ``modified_test_cases`` and
-    ``perturbed_public_test_cases`` added. Every task draws from ``seed`` and its id, so a task is perturbed
-    in the same way in any file. Tasks that are perturbed already are refused, unless they are to be perturbed
-    ``again``.
+) -> Converted:
+    """Replace `output`, atomically, by the tasks of `source` with `modified_test_cases` and
+    `perturbed_public_test_cases` added. Every task draws from `seed` and its id, so a task is perturbed in
+    the same way in any file. Tasks that are perturbed already are refused unless `again`.
 
-    Raises InputError for an input that cannot be used (``file:line``, field); nothing has been changed then.
+    Raises InputError for an input that cannot be used (`file:line`, field); nothing has been changed then.
     """
-    source = source if isinstance(source, Rows) else open_rows(source)
+    source = as_rows(source)
     if n_pairs < 2 or n_pairs % 2:
         raise InputError(f"--n_pairs must be even and at least 2, got {n_pairs}: pairs exchange two by two")
-    summary, ids = PerturbSummary(), UniqueIds()
+    ids = UniqueIds()
 
     def made(row: Row, where: str) -> Row | str:
         if is_perturbed(row) and not again:
@@ -101,20 +79,19 @@ def run_perturbation(
             )
         public = require(row, "public_test_cases", (str, dict), where)
         tests = TestCases.parse(public, where=f"{where}: field 'public_test_cases'")
-        rng = random.Random(f"perturbation {seed} {ids(row, where)!r}")
-        found = perturb(tests, rng, n_pairs)
+        found = perturb(tests, random.Random(f"perturbation {seed} {ids(row, where)!r}"), n_pairs)
         if isinstance(found, str):
             return found
-        added = {"modified_test_cases": found[0].to_json(), "perturbed_public_test_cases": found[1].to_json()}
-        return row | added
+        return row | {name: each.to_json() for name, each in zip(PERTURBED, found, strict=True)}
 
-    facts = {"stage": "perturbation", "seed": seed, "n_pairs": n_pairs}
-    convert_rows(source, output, made, summary, facts, unit="tasks", on_bad_row=on_bad_row, progress=progress)
-    return summary
+    counts = convert_rows(source, output, made, unit="tasks", on_bad_row=on_bad_row, progress=progress)
+    settings = {"stage": "perturbation", "seed": seed, "n_pairs": n_pairs, "on_bad_row": on_bad_row}
+    record(output, source, settings, asdict(counts))
+    return counts
 
 
 def main(argv: list[str] | None = None) -> int:
-    """The command line of ``preproc/run_perturbation.py``; returns the exit code."""
+    """The command line; returns the exit code."""
     flags = parser(
         "Exchange the expected outputs of public tests, so that no right program can pass them all."
     )
@@ -130,13 +107,11 @@ def main(argv: list[str] | None = None) -> int:
     bad_row_flag(flags)
     args = flags.parse_args(argv)
     with make_progress() as progress:
-        summary = run_perturbation(
+        counts = run_perturbation(
             args.input_file, args.output_file, seed=args.seed, n_pairs=args.n_pairs,
             again=args.again, on_bad_row=args.on_bad_row, progress=progress,
         )  # fmt: skip
-    lines = [f"{args.output_file}: {summary.written} of {summary.read} tasks perturbed"]
-    lines += [f"{count} tasks dropped: {reason}" for reason, count in summary.dropped.items()]
-    if summary.bad_rows:
-        lines.append(f"{summary.bad_rows} bad rows left out, see {args.output_file}.rejects.jsonl")
-    tell(lines)
+    lines = [f"{args.output_file}: {counts.written} of {counts.read} tasks perturbed"]
+    lines += [f"{count} tasks dropped: {reason}" for reason, count in counts.dropped.items()]
+    tell(lines + rejected(counts.bad_rows, args.output_file))
     return 0

@@ -8,8 +8,7 @@ from typing import Any
 from cobalt.errors import InputError
 from cobalt.prompts import Prompts, function_statement
 from cobalt.rows import Row, require, row_id
-from cobalt.tasks.splits import NUM_PUBLIC, divide_tests
-from cobalt.testcases import TestCases
+from cobalt.testcases import NUM_PUBLIC, TestCases
 
 PERTURBED = ("modified_test_cases", "perturbed_public_test_cases")
 NO_LABEL = "UNKNOWN"
@@ -39,20 +38,18 @@ def complete(row: Row, where: str, prompts: Prompts, num_public: int = NUM_PUBLI
             )
         both = public + hidden
     if public is None and hidden is None:
-        public, hidden = divide_tests(both, num_public)
+        public, hidden = both.divided(num_public)
     elif public is None and hidden is not None:
-        public = _without(both, _pairs(hidden), _pairs(both), f"{where}: field 'hidden_test_cases'")
+        public = _without(both, hidden.pairs(), both.pairs(), f"{where}: field 'hidden_test_cases'")
     elif hidden is None and public is not None:
-        hidden = _without(both, _pairs(public), _pairs(both), f"{where}: field 'public_test_cases'")
+        hidden = _without(both, public.pairs(), both.pairs(), f"{where}: field 'public_test_cases'")
     assert public is not None and hidden is not None
     for name, tests in (("public", public), ("hidden", hidden)):
         if not len(tests):
             raise InputError(f"{where}: field 'test_cases': of its {len(both)} tests none is left as {name}")
-    return _told(row, where, prompts, both.fn_name) | {
-        "test_cases": _text(row, "test_cases", both),
-        "public_test_cases": _text(row, "public_test_cases", public),
-        "hidden_test_cases": _text(row, "hidden_test_cases", hidden),
-    }
+    return _told(row, where, prompts, both.fn_name) | _texts(
+        row, test_cases=both, public_test_cases=public, hidden_test_cases=hidden
+    )
 
 
 def complete_perturbed(row: Row, where: str, prompts: Prompts) -> Row:
@@ -74,15 +71,15 @@ def complete_perturbed(row: Row, where: str, prompts: Prompts) -> Row:
             raise InputError(f"{where}: field 'public_test_cases' is missing")
         shown = public
     if swapped is None:
-        known = _pairs(public) if public is not None else _pairs(shown)
-        changed = [pair for pair in _pairs(shown) if pair not in known]
+        known = (public or shown).pairs()
+        changed = [pair for pair in shown.pairs() if pair not in known]
         if not changed:
             raise InputError(
                 f"{where}: field 'modified_test_cases' is missing, and 'public_test_cases' do not tell which "
                 "tests were exchanged"
             )
-        swapped = _of(changed, shown)
-    if any(pair not in _pairs(shown) for pair in _pairs(swapped)):
+        swapped = TestCases.of(changed, shown.fn_name)
+    if any(pair not in shown.pairs() for pair in swapped.pairs()):
         raise InputError(
             f"{where}: field 'modified_test_cases': these tests are not among the perturbed ones "
             f"('{PERTURBED[1] if row.get(PERTURBED[1]) is not None else 'public_test_cases'}')"
@@ -97,12 +94,9 @@ def complete_perturbed(row: Row, where: str, prompts: Prompts) -> Row:
         hidden = _without(both, shown.inputs, both.inputs, f"{where}: field 'public_test_cases'")
     if not len(hidden):
         raise InputError(f"{where}: field 'hidden_test_cases' holds no tests")
-    return _told(row, where, prompts, shown.fn_name) | {
-        "public_test_cases": _text(row, "public_test_cases", public or shown),
-        "hidden_test_cases": _text(row, "hidden_test_cases", hidden),
-        PERTURBED[0]: _text(row, PERTURBED[0], swapped),
-        PERTURBED[1]: _text(row, PERTURBED[1], shown),
-    }
+    tests = {"public_test_cases": public or shown, "hidden_test_cases": hidden}
+    tests |= dict(zip(PERTURBED, (swapped, shown), strict=True))
+    return _told(row, where, prompts, shown.fn_name) | _texts(row, **tests)
 
 
 def whole_trajectories(row: Row, where: str) -> Row:
@@ -138,25 +132,19 @@ def _tests(row: Row, name: str, where: str) -> TestCases | None:
     return TestCases.parse(row[name], where=f"{where}: field '{name}'")
 
 
-def _text(row: Row, name: str, tests: TestCases) -> str:
-    stored = row.get(name)
-    return stored if isinstance(stored, str) else tests.to_json()
-
-
-def _pairs(tests: TestCases) -> list[Any]:
-    return list(zip(tests.inputs, tests.outputs, strict=True))
-
-
-def _of(pairs: Sequence[Any], like: TestCases) -> TestCases:
-    return TestCases([pair[0] for pair in pairs], [pair[1] for pair in pairs], like.fn_name)
+def _texts(row: Row, **tests: TestCases) -> Row:
+    """The tests as JSON text, as the row has it where it does."""
+    return {
+        name: row[name] if isinstance(row.get(name), str) else each.to_json() for name, each in tests.items()
+    }
 
 
 def _without(tests: TestCases, taken: Sequence[Any], keys: Sequence[Any], place: str) -> TestCases:
     """`tests` without those whose keys are `taken`, once each. Raises InputError for one that is missing."""
-    left = list(zip(keys, _pairs(tests), strict=True))
+    left = list(zip(keys, tests.pairs(), strict=True))
     for each in taken:
         found = next((position for position, (key, _) in enumerate(left) if key == each), None)
         if found is None:
             raise InputError(f"{place} holds a test that 'test_cases' does not")
         del left[found]
-    return _of([pair for _, pair in left], tests)
+    return TestCases.of((pair for _, pair in left), tests.fn_name)

@@ -1,172 +1,300 @@
-"""TACO rows to tasks: the published filters, in the published order (arXiv 2602.03806)."""
+"""TACO-verified to tasks: filter, check with reference programs, split (`preproc/preproc_taco.py`).
+
+Which tests are public and which tasks are for development was not published; these rules are ours.
+"""
 
 from __future__ import annotations
 
-import json
+import asyncio
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import ExitStack
 from dataclasses import dataclass, field
-from typing import Any, Literal, get_args
+from pathlib import Path
+from typing import Any, cast
 
+from cobalt.cli import Progress, make_progress, parser, tell
 from cobalt.errors import InputError
-from cobalt.rows import Row, require, row_id
-from cobalt.testcases import TestCases
+from cobalt.evaluator.door import evaluator_flags
+from cobalt.files import StrPath, existing_parent, replacing
+from cobalt.output import refuse_overwriting, write_jsonl
+from cobalt.prompts import Prompts, load
+from cobalt.rejects import Rejects, bad_row_flag, checked
+from cobalt.rows import INPUT_HELP, Row, Rows, UniqueIds, as_rows, encode_row, open_rows
+from cobalt.tasks.convert import record
+from cobalt.tasks.reference import MAX_SOLUTIONS, Judge, ReferenceCheck, verify
+from cobalt.tasks.statements import DEV_RULE, DEV_SIZE, Overlap, choose_dev
+from cobalt.tasks.taco_filters import (
+    FUNCTIONAL,
+    MIN_TESTS,
+    RULES,
+    Functional,
+    TacoTask,
+    TaskSpool,
+    filter_row,
+)
+from cobalt.testcases import NUM_PUBLIC
 
-MIN_TESTS = 8
-MIN_LETTERS = 100
-MAX_TESTS, SHORTEST = 20, 5
-MAX_DIGITS = 4000  # of a number that Python may turn to text and back without asking
-
-Functional = Literal["stdin", "call", "drop"]
-FUNCTIONAL: tuple[Functional, ...] = get_args(Functional)
-
-# name of each rule that drops rows, in order -> what it drops
-RULES = {
-    "count": f"fewer than {MIN_TESTS} inputs",
-    "shape": "inputs and outputs are not lists of one length",
-    "type": "an input or output is no text, even with lists flattened",
-    "images": "the statement shows or mentions an image",
-    "length": f"the statement has fewer than {MIN_LETTERS} letters and digits",
-    "functional": "asks for a function (--functional drop)",
-    "unverified": "no reference solution passes (--require_verified)",
-}
+SPLITS = ("train", "dev")
+PUBLIC_RULE = "the first tests are public, the others hidden"
+DEFAULT_INPUT = "likaixin/TACO-verified"
+DEFAULT_OUTPUT = "verl/data/taco_verified_filtered.jsonl"  # as published
 
 
 @dataclass(frozen=True)
-class TacoTask:
-    """A task that passed the filters.
+class TacoSettings:
+    """What determines the tasks, beside the input. Raises InputError for values that cannot be used.
 
-    Attributes:
-        tests: what is stored: texts, or with ``functional="call"`` the arguments and values of a function.
-        calls: the same tests as calls, for a function task (None for a program).
-        texts: the same tests as texts (None if they have none).
-        solutions: reference programs.
-        prefix: what the published check puts before the function's name.
+    `max_solutions`: reference programs tried per task, 0 for none. `require_verified`: drop tasks of which
+    none passes. `num_public`: tests shown to the model. `dev_size`: see `choose_dev`. `functional`: see
+    `filter_row`.
     """
 
-    task_id: str | int
-    difficulty: str
-    question: str
-    tests: TestCases
-    solutions: list[str] = field(repr=False)
-    fn_name: str | None = None
-    calls: TestCases | None = None
-    texts: TestCases | None = None
-    prefix: str = ""
+    seed: int = 42
+    max_solutions: int = MAX_SOLUTIONS
+    require_verified: bool = False
+    num_public: int = NUM_PUBLIC
+    dev_size: int = DEV_SIZE
+    functional: Functional = "stdin"
+    prompts: Prompts = field(default_factory=lambda: load("default"), repr=False)
+
+    def __post_init__(self) -> None:
+        if not 0 < self.num_public < MIN_TESTS:
+            raise InputError(
+                f"--num_public must be from 1 to {MIN_TESTS - 1}, got {self.num_public}: every task has at "
+                f"least {MIN_TESTS} tests, some of which must stay hidden"
+            )
+        if self.dev_size < 0 or self.max_solutions < 0:
+            raise InputError("--dev_size and --max_solutions must not be negative")
+        if self.require_verified and not self.max_solutions:
+            raise InputError("--require_verified needs --max_solutions of at least 1")
+        if self.functional not in FUNCTIONAL:
+            raise InputError(f"--functional must be one of {', '.join(FUNCTIONAL)}, got {self.functional!r}")
 
 
-class LongNumber:
-    """A whole number of so many digits that Python would refuse to write it; kept as its text."""
+@dataclass
+class TacoSummary:
+    """What came out: rows read and dropped by rule, tasks by verdict and split, overlaps, notes."""
 
-    def __init__(self, text: str) -> None:
-        self._text = text
+    rows_in: int = 0
+    dropped: dict[str, int] = field(default_factory=lambda: dict.fromkeys(RULES, 0))
+    rows_out: int = 0
+    verified: dict[str, int] = field(default_factory=lambda: {"true": 0, "false": 0, "null": 0})
+    functional: int = 0
+    splits: dict[str, int] = field(default_factory=lambda: dict.fromkeys(SPLITS, 0))
+    duplicates: int = 0
+    bad_rows: int = 0
+    overlapping: int | None = None
+    warnings: list[str] = field(default_factory=list)
 
-    def __repr__(self) -> str:
-        return self._text
+    def counts(self) -> dict[str, Any]:
+        """For the manifest."""
+        rows = {"rows_in": self.rows_in, "bad": self.bad_rows, **self.dropped, "rows_out": self.rows_out}
+        names = ("verified", "functional", "splits", "duplicates", "overlapping")
+        return {"funnel": rows} | {name: getattr(self, name) for name in names}
+
+    def funnel(self) -> list[str]:
+        """The report for a terminal: rows in, dropped by each rule, out."""
+        lines = [f"{'rows in':<12}{self.rows_in:>9}"]
+        if self.bad_rows:
+            lines.append(f"{'  bad':<12}{-self.bad_rows:>9}  see the list of rejects")
+        lines += [f"{'  ' + rule:<12}{-self.dropped[rule]:>9}  {why}" for rule, why in RULES.items()]
+        lines.append(f"{'rows out':<12}{self.rows_out:>9}  ({self.functional} ask for a function)")
+        lines.append("verified: " + ", ".join(f"{count} {name}" for name, count in self.verified.items()))
+        sizes = ", ".join(f"{count} {name}" for name, count in self.splits.items())
+        lines.append(f"splits: {sizes} ({self.duplicates} statements occur more than once)")
+        if self.overlapping is not None:
+            lines.append(f"overlap: {self.overlapping} tasks share word sequences with the problems given")
+        return lines
 
 
-def parse_json(text: str, where: str) -> Any:
-    """JSON with numbers of any length. Raises InputError, beginning with ``where``."""
-    try:
-        return json.loads(text, parse_int=lambda t: int(t) if len(t) <= MAX_DIGITS else LongNumber(t))
-    except (ValueError, RecursionError) as error:
-        raise InputError(f"{where}: not valid JSON ({error})") from None
+def split_path(output: StrPath, split: str) -> Path:
+    """``data/x.jsonl`` -> ``data/x_train.jsonl``."""
+    return Path(output).with_stem(f"{Path(output).stem}_{split}")
 
 
-def filter_row(row: Row, where: str, functional: Functional = "stdin") -> TacoTask | str:
-    """The task of a row of TACO's layout, or the name of the rule (see `RULES`) that drops it.
+def build_taco(
+    source: Rows | StrPath,
+    output: StrPath,
+    settings: TacoSettings | None = None,
+    *,
+    evaluator: Judge | Callable[[], Judge] | None = None,
+    problems: Rows | None = None,
+    on_bad_row: str = "fail",
+    concurrency: int | None = None,
+    progress: Progress | None = None,
+) -> TacoSummary:
+    """Filter, verify, wrap and split; replaces ``output`` and its ``_train`` and ``_dev`` files atomically.
 
-    ``functional`` says what becomes of tasks that ask for a function: ``stdin`` keeps their tests as texts,
-    as published; ``call`` keeps arguments and values; ``drop`` leaves them out. Raises InputError,
-    beginning with
-    ``where`` and the field, for a row that has not the layout.
+    A row is read and parsed once; the tasks wait in an unnamed file beside the output, so memory grows by
+    some hundred bytes a task. `evaluator` judges reference programs, or gives who does once the input has
+    been found good (needed unless `settings.max_solutions` is 0), `concurrency` tasks at once (default: two
+    per worker); verdicts are kept in ``OUTPUT.verdicts.jsonl``. Tasks that share word sequences with
+    `problems` are listed in ``OUTPUT.overlap.jsonl``.
+
+    Raises InputError for an input that cannot be used (``file:line``, field), before the outputs have been
+    changed; SettingsChanged if verdicts of other settings or another input are there; InfraError if programs
+    got no verdict.
     """
-    task_id = row_id(row, where)
-    question = require(row, "question", str, where)
-    difficulty = require(row, "difficulty", str, where)
-    solutions = _solutions(row, where)
-    given = _input_output(row, where)
-    fn_name = given.get("fn_name") or None
-    if fn_name is not None and (not isinstance(fn_name, str) or not fn_name.isidentifier()):
-        raise InputError(f"{where}: field 'input_output': 'fn_name' must be a name, got {fn_name!r}")
-    inputs, outputs = given["inputs"], given["outputs"]
-
-    if isinstance(inputs, list | str | dict) and len(inputs) < MIN_TESTS:
-        return "count"
-    if not isinstance(inputs, list) or not isinstance(outputs, list) or len(inputs) != len(outputs):
-        return "shape"
-    flat_inputs, flat_outputs = [flatten(each) for each in inputs], [flatten(each) for each in outputs]
-    are_texts = all(isinstance(each, str) for each in flat_inputs + flat_outputs)
-    as_calls = fn_name is not None and functional == "call"
-    if not are_texts and not (as_calls and _plain_json(inputs) and _plain_json(outputs)):
-        return "type"
-    if "image" in question.lower() or "\n![" in question:
-        return "images"
-    if sum(map(str.isalnum, question)) < MIN_LETTERS:
-        return "length"
-    if fn_name is not None and functional == "drop":
-        return "functional"
-
-    kept = capped([_size(each) for each in flat_inputs])
-    texts = calls = None
-    if are_texts:
-        texts = TestCases([flat_inputs[i] for i in kept], [flat_outputs[i] for i in kept])
-    if fn_name is not None and _plain_json(inputs) and _plain_json(outputs):
-        arguments = [inputs[i] if isinstance(inputs[i], list) else [inputs[i]] for i in kept]
-        calls = TestCases(arguments, [outputs[i] for i in kept], fn_name)
-    tests = calls if as_calls else texts
-    assert tests is not None
-    prefix = "Solution()." if row.get("source") == "leetcode" else ""
-    return TacoTask(task_id, difficulty, question, tests, solutions, fn_name, calls, texts, prefix)
+    source = as_rows(source)
+    settings, summary = settings or TacoSettings(), TacoSummary()
+    output = Path(output)
+    targets = {"all": output} | {split: split_path(output, split) for split in SPLITS}
+    refuse_overwriting(source, *targets.values())
+    rejects = Rejects(output, on_bad_row)
+    with TaskSpool(existing_parent(output)) as tasks:
+        _filter(source, tasks, settings, rejects, summary, progress)
+        verdicts: dict[str | int, bool | None] = {}
+        if settings.max_solutions:
+            assert evaluator is not None
+            judge = evaluator() if callable(evaluator) else evaluator
+            check = ReferenceCheck(judge, settings.seed, settings.max_solutions)
+            determined = {"input_sha256": source.sha256, "functional": settings.functional}
+            verdicts = asyncio.run(verify(tasks, check, output, determined, concurrency, progress))
+        shared = _write(targets, _rows(tasks, verdicts, settings, summary), problems)
+    rejects.close()
+    if problems is not None:
+        summary.overlapping = len({row["id"] for row in shared})
+        write_jsonl(f"{output}.overlap.jsonl", shared)
+    names = ("seed", "max_solutions", "require_verified", "num_public", "dev_size", "functional")
+    recorded = {name: getattr(settings, name) for name in names} | {
+        "stage": "tasks from TACO",
+        "public_rule": PUBLIC_RULE,
+        "dev_rule": DEV_RULE,
+        "prompts": settings.prompts.sha256,
+        "decontaminate": None if problems is None else problems.sha256,
+        "on_bad_row": on_bad_row,
+    }
+    for name, path in targets.items():
+        record(path, source, recorded | {"split": name}, summary.counts(), warnings=summary.warnings)
+    return summary
 
 
-def flatten(value: Any) -> Any:
-    """A list as its items' ``str()`` joined by one space; anything else as it is."""
-    return " ".join(map(str, value)) if isinstance(value, list) else value
+def _filter(
+    source: Rows,
+    tasks: TaskSpool,
+    settings: TacoSettings,
+    rejects: Rejects,
+    summary: TacoSummary,
+    progress: Progress | None,
+) -> None:
+    """Apply the filters, count, and keep the tasks."""
+    ids = UniqueIds()
+
+    def convert(row: Row, where: str) -> TacoTask | str:
+        found = filter_row(row, where, settings.functional)
+        ids(row, where)
+        return found
+
+    for _, found in checked(source, rejects, convert):
+        summary.rows_in += 1
+        if isinstance(found, str):
+            summary.dropped[found] += 1
+        else:
+            tasks.add(found)
+        if progress is not None and summary.rows_in % 100 == 0:
+            progress.advance("filter", summary.rows_in, None, kept=len(tasks))
+    summary.bad_rows = len(rejects)
+    summary.rows_in += summary.bad_rows
+    if summary.rows_in == summary.bad_rows:
+        used = [f" that can be used; the first: {row['error']}" for row in rejects.rows.values()]
+        raise InputError(f"{source.name} holds no row{used[0] if used else 's'}")
 
 
-def capped(lengths: list[int]) -> list[int]:
-    """Indices of the tests to keep, in order, from the lengths of their inputs.
-
-    All, if there are at most 20; else of a stable descending sort the last 5, then the first 15.
-    """
-    if len(lengths) <= MAX_TESTS:
-        return list(range(len(lengths)))
-    longest_first = sorted(range(len(lengths)), key=lambda i: lengths[i], reverse=True)
-    return longest_first[-SHORTEST:] + longest_first[: MAX_TESTS - SHORTEST]
-
-
-def split_harness(code: str, fn_name: str, prefix: str) -> str:
-    """The published way to run a function on flattened tests: call it with the words of one line, print."""
-    return f"{code}\nprint({prefix}{fn_name}(*input().split()))"
+def _write(targets: dict[str, Path], rows: Iterable[tuple[str, Row]], problems: Rows | None) -> list[Row]:
+    """Write the rows into the file of all and that of their split; the overlaps with the problems."""
+    overlap, shared = None if problems is None else Overlap(problems), list[Row]()
+    with ExitStack() as stack:
+        handles = {name: stack.enter_context(replacing(path)) for name, path in targets.items()}
+        for split, row in rows:
+            line = encode_row(row)
+            handles["all"].write(line)
+            handles[split].write(line)
+            if overlap is not None:
+                shared += overlap.compare(row["id"], row["question"])
+    return shared
 
 
-def _size(value: Any) -> int:
-    return len(value) if isinstance(value, str) else len(str(value))
+def _rows(
+    tasks: TaskSpool, verdicts: dict[str | int, bool | None], settings: TacoSettings, summary: TacoSummary
+) -> Iterator[tuple[str, Row]]:
+    """(split, row to write)."""
+    kept = {
+        task_id: key
+        for task_id, key in tasks.statements.items()
+        if not settings.require_verified or verdicts.get(task_id) is True
+    }
+    dev = choose_dev(kept.values(), settings.dev_size, settings.seed)
+    summary.duplicates = len(kept) - len(set(kept.values()))
+    for task in (row["task"] for row in tasks):
+        if task.task_id not in kept:
+            summary.dropped["unverified"] += 1
+            continue
+        split = "dev" if kept[task.task_id] in dev else "train"
+        verified = verdicts.get(task.task_id)
+        summary.rows_out += 1
+        summary.splits[split] += 1
+        summary.functional += task.fn_name is not None
+        summary.verified["null" if verified is None else str(verified).lower()] += 1
+        yield split, task.row(verified, settings.prompts, settings.num_public)
+    if not summary.rows_out:
+        summary.warnings.append("no task is left: the files are empty")
+    elif summary.splits["dev"] < settings.dev_size:
+        summary.warnings.append(
+            f"dev has {summary.splits['dev']} tasks instead of --dev_size {settings.dev_size}: "
+            f"at most half of the {summary.rows_out} tasks are taken"
+        )
 
 
-def _plain_json(values: list[Any]) -> bool:
-    try:
-        json.dumps(values)
-    except (TypeError, ValueError, RecursionError):  # a LongNumber inside
-        return False
-    return True
+def main(argv: list[str] | None = None) -> int:
+    flags = parser("Filter TACO-verified into tasks, check them with their reference solutions, split them.")
+    flags.add_argument("-i", "--input_file", default=DEFAULT_INPUT, help=INPUT_HELP)
+    flags.add_argument(
+        "-o", "--output_file", default=DEFAULT_OUTPUT, help="JSONL of all tasks; _train and _dev beside it"
+    )
+    flags.add_argument(
+        "--max_solutions", type=int, default=MAX_SOLUTIONS,
+        help="reference solutions tried per task until one passes; 0 runs none (verified is null)",
+    )  # fmt: skip
+    flags.add_argument(
+        "--require_verified", action="store_true", help="drop tasks of which no reference solution passes"
+    )
+    flags.add_argument(
+        "--functional", choices=FUNCTIONAL, default="stdin",
+        help="tasks that ask for a function: tests as texts (published), as real calls, or dropped",
+    )  # fmt: skip
+    flags.add_argument(
+        "--num_public", type=int, default=NUM_PUBLIC, help="tests shown to the model: the first"
+    )
+    flags.add_argument("--dev_size", type=int, default=DEV_SIZE, help="tasks of the development split")
+    flags.add_argument("--seed", type=int, default=42, help="of the split and of the order of solutions")
+    flags.add_argument(
+        "--decontaminate", metavar="FILE",
+        help="LiveCodeBench file: list tasks that share sequences of 13 words with its problems",
+    )  # fmt: skip
+    flags.add_argument("--prompts", default="default", metavar="default|tiny|FILE", help="whose wrapper")
+    evaluator_flags(flags)
+    bad_row_flag(flags)
+    args = flags.parse_args(argv)
+    settings = TacoSettings(
+        seed=args.seed, max_solutions=args.max_solutions, require_verified=args.require_verified,
+        num_public=args.num_public, dev_size=args.dev_size, functional=args.functional,
+        prompts=load(args.prompts),
+    )  # fmt: skip
+    source = open_rows(args.input_file)
+    problems = None if args.decontaminate is None else open_rows(args.decontaminate)
+    with ExitStack() as stack:
 
+        def judge() -> Judge:
+            from cobalt.evaluator import connect
 
-def _input_output(row: Row, where: str) -> dict[str, Any]:
-    value = require(row, "input_output", (str, dict), where)
-    place = f"{where}: field 'input_output'"
-    given = parse_json(value, place) if isinstance(value, str) else value
-    if not isinstance(given, dict):
-        raise InputError(f"{place} must hold an object with 'inputs' and 'outputs'")
-    for name in ("inputs", "outputs"):
-        if name not in given:
-            raise InputError(f"{place}: '{name}' is missing")
-    return given
+            found = stack.enter_context(connect(args.evaluator, workers=args.workers))
+            return cast(Judge, found)  # those of connect take a rule
 
-
-def _solutions(row: Row, where: str) -> list[str]:
-    value = require(row, "solutions", (list, str), where)
-    place = f"{where}: field 'solutions'"
-    given = parse_json(value, place) if isinstance(value, str) else value
-    if not isinstance(given, list) or not all(isinstance(each, str) for each in given):
-        raise InputError(f"{place} must be a list of programs")
-    return given
+        summary = build_taco(
+            source, args.output_file, settings, evaluator=judge, problems=problems,
+            on_bad_row=args.on_bad_row, progress=stack.enter_context(make_progress()),
+        )  # fmt: skip
+    files = [args.output_file, *(split_path(args.output_file, split) for split in SPLITS)]
+    overlap = [] if problems is None else [f"wrote {args.output_file}.overlap.jsonl"]
+    tell([*summary.funnel(), f"wrote {', '.join(map(str, files))}", *overlap], summary.warnings)
+    return 0

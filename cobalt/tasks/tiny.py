@@ -100,6 +100,7 @@ OUTPUTS: dict[str, tuple[str, str | None, Callable[[list[int]], list[int]]]] = {
 }
 OUTPUT_WEIGHTS = {"list": 4, "labelled": 4, "largest": 1, "smallest": 1, "sum": 1, "count": 1}
 READ_LINE = "xs = list(map(int, input().split()))"
+Structure = tuple[str, str | None, str]  # operation, rearrangement (None: vague), output
 
 
 @dataclass(frozen=True)
@@ -125,9 +126,6 @@ def values(spec: Spec, slot: str) -> list[Any]:
     return list(REARRANGEMENTS) if slot == "rearrangement" else formats(spec.output)
 
 
-Structure = tuple[str, str | None, str]  # operation, rearrangement (None: vague), output
-
-
 @cache
 def structures(split: str) -> list[Structure]:
     """The structures of a split; the three splits partition all of them.
@@ -150,7 +148,6 @@ def structures(split: str) -> list[Structure]:
 
 @cache
 def _weights(split: str) -> list[float]:
-    """How often each structure of a split is drawn."""
     vague = VAGUE_PROBABILITY["rearrangement"]
     stated = (1 - vague) / len(REARRANGEMENTS)
     return [OUTPUT_WEIGHTS[output] * (stated if name else vague) for _, name, output in structures(split)]
@@ -171,17 +168,10 @@ def statement(spec: Spec, vague: frozenset[str]) -> str:
 
 def program(spec: Spec) -> str:
     """The four-line Python program of a spec."""
-    expression = OUTPUTS[spec.output][1]
-    last = (
-        f'print(*xs, sep="{spec.format}")' if expression is None else f'print("{spec.format}", {expression})'
-    )
-    lines = [
-        READ_LINE,
-        OPERATIONS[spec.operation].line.format(k=spec.constant),
-        REARRANGEMENTS[spec.rearrangement][1],
-        last,
-    ]
-    return "\n".join(lines)
+    first = OPERATIONS[spec.operation].line.format(k=spec.constant)
+    shown = OUTPUTS[spec.output][1]
+    last = f'print(*xs, sep="{spec.format}")' if shown is None else f'print("{spec.format}", {shown})'
+    return "\n".join([READ_LINE, first, REARRANGEMENTS[spec.rearrangement][1], last])
 
 
 def output_of(spec: Spec, numbers: list[int]) -> str | None:
@@ -196,8 +186,7 @@ def output_of(spec: Spec, numbers: list[int]) -> str | None:
 
 
 def draw_tests(rng: random.Random, spec: Spec, n: int) -> list[tuple[str, str]] | None:
-    """``n`` (stdin, expected stdout) pairs on distinct random inputs; None if too few inputs leave
-    the program anything to print."""
+    """``n`` (stdin, stdout) pairs on distinct random inputs; None if too few leave anything to print."""
     tests: dict[str, str] = {}
     for _ in range(40 * n):
         numbers = rng.sample(range(4, 20), rng.randint(4, 5))
@@ -219,8 +208,7 @@ def draw_spec(rng: random.Random, split: str) -> tuple[Spec, frozenset[str]]:
     fixed = frozenset() if rearrangement else frozenset(["rearrangement"])
     vague = fixed
     while vague == fixed:
-        drawn = {slot for slot in ("constant", "format") if rng.random() < VAGUE_PROBABILITY[slot]}
-        vague = fixed | drawn
+        vague = fixed | {slot for slot in ("constant", "format") if rng.random() < VAGUE_PROBABILITY[slot]}
         if fixed or rng.random() < NOTHING_VAGUE:
             break
     return spec, vague
@@ -241,7 +229,7 @@ def draw(rng: random.Random, split: str, n_tests: int) -> tuple[Spec, frozenset[
 
 
 def _matters(spec: Spec, slot: str, tests: list[tuple[str, str]]) -> bool:
-    others = [replace(spec, **{slot: value}) for value in values(spec, slot)]
+    others = (replace(spec, **{slot: value}) for value in values(spec, slot))
     return any(output_of(other, list(map(int, i.split()))) != o for other in others for i, o in tests)
 
 
@@ -270,19 +258,16 @@ def draw_tasks(split: str, n: int, seed: int) -> Iterator[Row]:
 
 def task_row(task_id: str, spec: Spec, vague: frozenset[str], tests: list[tuple[str, str]]) -> Row:
     """A task row with the published fields plus ``group`` (structure) and ``slots`` (what is vague)."""
-    text = statement(spec, vague)
-
-    def cases(part: list[tuple[str, str]]) -> str:
-        return TestCases([i for i, _ in part], [o for _, o in part]).to_json()
-
+    text, every = statement(spec, vague), TestCases.of(tests)
+    public, hidden = every.divided(N_PUBLIC)
     return {
         "id": task_id,
         "difficulty": f"{len(vague)} vague",
         "question": text,
         "instruction": text,
-        "test_cases": cases(tests),
-        "public_test_cases": cases(tests[:N_PUBLIC]),
-        "hidden_test_cases": cases(tests[N_PUBLIC:]),
+        "test_cases": every.to_json(),
+        "public_test_cases": public.to_json(),
+        "hidden_test_cases": hidden.to_json(),
         "group": "/".join(part or "any" for part in structure(spec, vague)),
         "slots": [slot for slot in SLOTS if slot in vague],
     }
@@ -292,10 +277,8 @@ def write_splits(
     folder: str | Path, *, seed: int, train: int = 240, dev: int = 100, heldout: int = 300
 ) -> dict[str, Path]:
     """Write ``train.jsonl``, ``dev.jsonl``, ``heldout.jsonl`` into ``folder``; returns paths by split."""
-    folder = Path(folder)
-    paths = {}
+    paths = {split: Path(folder) / f"{split}.jsonl" for split in SPLITS}
     for split, n in zip(SPLITS, (train, dev, heldout), strict=True):
-        paths[split] = folder / f"{split}.jsonl"
         write_jsonl(paths[split], draw_tasks(split, n, seed))
     return paths
 
@@ -306,11 +289,7 @@ def family_hash() -> str:
         {name: [o.stated, o.vague, o.line, o.constants] for name, o in OPERATIONS.items()},
         {name: r[:2] for name, r in REARRANGEMENTS.items()},
         {name: o[:2] for name, o in OUTPUTS.items()},
-        REARRANGEMENT_VAGUE,
-        SEPARATORS,
-        LABELS,
-        OUTPUT_WEIGHTS,
-        VAGUE_PROBABILITY,
+        *(REARRANGEMENT_VAGUE, SEPARATORS, LABELS, OUTPUT_WEIGHTS, VAGUE_PROBABILITY),
         {split: structures(split) for split in SPLITS},
         {split: list(draw_tasks(split, 50, 0)) for split in SPLITS},
     ]

@@ -1,1 +1,8 @@
-"""Training: the contextual bandit and its baselines, on an unmodified verl."""
+"""Training by a recipe, on an unmodified verl: rows in, checkpoints, metrics and an exported model out.
+
+What a training is composed of: config, own_recipe; the command line: cli. How it runs: launch (this process),
+worker (its own, with prepare), monitor, result. What is learnt: scoring (a reward from a verdict), dialogue
+(turns and masks), replay (masked samples leave), advantages, losses, trainer. Offline recipes: offline_data,
+offline, sharded. Whether it fits: sizes, memory, fit, attention; the machine: gpu_doctor. Clusters:
+forwarded, pools, leftovers. verl_compat holds every private name of verl; cpu/ is verl without GPUs.
+"""

@@ -22,9 +22,9 @@ def missing(name: str) -> str | None:
     """Why the attention of that name cannot be used in this installation; None if it can."""
     if "/" in name:  # a kernel of the hub
         return None if find_spec("kernels") else "the package kernels is not installed"
-    distribution, module = _PACKAGES.get(name, (None, None))
-    if distribution is None or module is None:
+    if name not in _PACKAGES:
         return None
+    distribution, module = _PACKAGES[name]
     try:
         found = version(distribution)
         importlib.import_module(module)
@@ -35,7 +35,7 @@ def missing(name: str) -> str | None:
     return None
 
 
-def settle(config: Any) -> str:
+def choose_attention(config: Any) -> str:
     """Set the attention of a composed training on GPUs where it names none; returns one line about it.
 
     Raises InputError for one that this installation or this recipe cannot use.
@@ -48,9 +48,22 @@ def settle(config: Any) -> str:
     _check(config, name)
     with open_dict(model):
         model.override_config.attn_implementation = name
-        if name == PACKED and MODULE not in (libraries := _listed(model.external_lib)):
-            model.external_lib = [*libraries, MODULE]
-    return f"attention: {name} ({why}){_mask(config) if name == 'sdpa' else ''}"
+    if name == PACKED:
+        import_in_workers(config, [MODULE])
+    return f"attention: {name} ({why})"
+
+
+def import_in_workers(config: Any, modules: list[str]) -> None:
+    """Add modules to those that verl imports in every worker with a model (``model.external_lib``)."""
+    from omegaconf import open_dict
+
+    model = config.actor_rollout_ref.model
+    given = model.external_lib
+    known = [] if given is None else [given] if isinstance(given, str) else list(given)
+    new = [name for name in modules if name not in known]
+    if new:
+        with open_dict(model):
+            model.external_lib = [*known, *new]
 
 
 def _choice(config: Any) -> tuple[str, str]:
@@ -78,8 +91,7 @@ def _check(config: Any, name: str) -> None:
             raise InputError(f"{setting}={name}: recipe {config.cobalt.recipe} takes sdpa or eager")
         return
     for part in ("actor", "ref"):
-        each = given[part]
-        places = (each, each.fsdp_config)
+        places = (given[part], given[part].fsdp_config)
         ways = max(int(place.get("ulysses_sequence_parallel_size", 1)) for place in places)
         if ways > 1 and not name.startswith("flash_attention_"):
             raise InputError(
@@ -92,30 +104,3 @@ def _check(config: Any, name: str) -> None:
         known = {"eager", PACKED, *ALL_ATTENTION_FUNCTIONS.valid_keys()}
         if name not in known:
             raise InputError(f"{setting}={name} is unknown; there are: {', '.join(sorted(known))}")
-
-
-def _mask(config: Any) -> str:
-    """What sdpa's mask over a pack of several sequences takes: see `cobalt.training.packed`."""
-    given, longest = (
-        config.actor_rollout_ref,
-        int(config.data.max_prompt_length) + int(config.data.max_response_length),
-    )
-    passes = [(given.actor, "", "ppo")]
-    passes += [(given.rollout, "log_prob_", "log_prob"), (given.ref, "log_prob_", "log_prob")]
-    tokens = max(
-        int(part[f"{word}_max_token_len_per_gpu"])
-        if part[f"{prefix}use_dynamic_bsz"]
-        else int(part[f"{word}_micro_batch_size_per_gpu"]) * longest
-        for part, prefix, word in passes
-    )
-    if config.cobalt.method == "offline" or not given.model.use_remove_padding or tokens <= longest:
-        return ""
-    gib = tokens**2 / 2**30
-    return (
-        f": a pack of {tokens:,} tokens has a mask of {gib:,.2f} GiB ({3 * gib:,.2f} while it is made, and "
-        f"{2 * gib:,.2f} in bfloat16 in every layer); {PACKED} has none"
-    )
-
-
-def _listed(value: Any) -> list[str]:
-    return [] if value is None else [value] if isinstance(value, str) else list(value)

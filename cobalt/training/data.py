@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import random
 from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,13 +18,8 @@ PUBLIC = "public_test_cases"
 COLUMNS = ("data_source", "prompt", "ability", "reward_model", "extra_info")
 # What verl (the last three only where a file has them), its agent loops and our rewards read of a row.
 _READ = (
-    "data_source",
-    "prompt",
-    "reward_model",
-    "extra_info",
-    "agent_name",
-    "__rollout_n__",
-    "__do_sample__",
+    *("data_source", "prompt", "reward_model", "extra_info"),
+    *("agent_name", "__rollout_n__", "__do_sample__"),
 )
 _READ_OF_INFO = (
     *("split", "index", "prev_best_pass_rate"),
@@ -59,19 +55,24 @@ def check_files(paths: Any, *, what: str, validation: bool, dialogues: bool = Fa
         raise InputError(f"{what} {', '.join(map(str, files))}: columns differ ({said})") from None
 
 
+def read_parquet(path: Path, what: str) -> Any:
+    """A pyarrow table. Raises InputError, which begins with ``what``, for a file that is none."""
+    import pyarrow
+    import pyarrow.parquet as parquet
+
+    try:
+        return parquet.read_table(path)
+    except (OSError, pyarrow.ArrowInvalid) as error:
+        reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
+        raise InputError(f"{what} {path}: cannot be read as Parquet ({reason})") from None
+
+
 def check_file(path: Path, *, what: str, validation: bool, dialogues: bool = False) -> Any:
     """Read a file and check every row; returns the pyarrow table. ``dialogues``: rows need public tests.
 
     Raises InputError that names the file, the row (from 0) and the field.
     """
-    import pyarrow
-    import pyarrow.parquet as parquet
-
-    try:
-        table = parquet.read_table(path)
-    except (OSError, pyarrow.ArrowInvalid) as error:
-        reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
-        raise InputError(f"{what} {path}: cannot be read as Parquet ({reason})") from None
+    table = read_parquet(path, what)
     missing = [name for name in COLUMNS if name not in table.column_names]
     if missing:
         raise InputError(
@@ -99,9 +100,8 @@ def _check_row(row: dict[str, Any], where: str, validation: bool) -> None:
     if not isinstance(prompt, list) or not prompt:
         raise InputError(f"{where}: field 'prompt' must be a list of messages")
     for message in prompt:
-        if not isinstance(message, dict) or not all(
-            isinstance(message.get(k), str) for k in ("role", "content")
-        ):
+        parts = [message.get(key) for key in ("role", "content")] if isinstance(message, dict) else [None]
+        if not all(isinstance(part, str) for part in parts):
             raise InputError(f"{where}: field 'prompt' has a message without role or content")
     if prompt[-1]["role"] != "user":
         raise InputError(f"{where}: field 'prompt' must end with a user message, not {prompt[-1]['role']!r}")
@@ -125,33 +125,38 @@ def _check_row(row: dict[str, Any], where: str, validation: bool) -> None:
         raise InputError(f"{where}: extra_info.prev_best_pass_rate must be in [0, 1], got {best!r}")
 
 
-def fit_prompts(
-    table: Any, where: str, tokenizer: Any, limit: int, target: Path, columns: Collection[str] = ()
-) -> DataCheck:
-    """Count the tokens of every prompt as the trainer will and leave out rows over ``limit``.
-
-    The rows to train on are written to ``target``, with what is read of them and ``columns`` (`needed`).
-    Raises InputError, which begins with ``where``, if none is left.
-    """
-    import pyarrow.parquet as parquet
-
+def lengths(table: Any, tokenizer: Any) -> list[int]:
+    """Tokens of every prompt as the trainer will count them."""
     prompts = table.column("prompt").to_pylist()
     texts = [
         tokenizer.apply_chat_template(prompt, add_generation_prompt=True, tokenize=False)
         for prompt in prompts
     ]
-    lengths = [len(ids) for ids in tokenizer(texts, add_special_tokens=False)["input_ids"]]
-    kept = [number for number, length in enumerate(lengths) if length <= limit]
+    return [len(ids) for ids in tokenizer(texts, add_special_tokens=False)["input_ids"]]
+
+
+def fit_prompts(
+    table: Any, where: str, tokenizer: Any, limit: int, target: Path, columns: Collection[str] = ()
+) -> DataCheck:
+    """Leave out rows whose prompts are over ``limit`` tokens, and write the others to ``target``, with what
+    is read of them and ``columns`` (`needed`).
+
+    Raises InputError, which begins with ``where``, if none is left.
+    """
+    import pyarrow.parquet as parquet
+
+    counted = lengths(table, tokenizer)
+    kept = [number for number, length in enumerate(counted) if length <= limit]
     if not kept:
         raise InputError(
-            f"{where}: every one of the {len(lengths)} prompts is longer than "
-            f"data.max_prompt_length={limit} (shortest {min(lengths)} tokens)"
+            f"{where}: every one of the {len(counted)} prompts is longer than "
+            f"data.max_prompt_length={limit} (shortest {min(counted)} tokens)"
         )
     left = needed(table, columns).take(kept)
     target.parent.mkdir(parents=True, exist_ok=True)
     parquet.write_table(left, target)
-    fitting = [lengths[number] for number in kept]
-    mean, overlong = sum(fitting) / len(fitting), len(lengths) - len(kept)
+    fitting = [counted[number] for number in kept]
+    mean, overlong = sum(fitting) / len(fitting), len(counted) - len(kept)
     return DataCheck(target, len(kept), overlong, mean, max(fitting), _digest(left))
 
 
@@ -181,3 +186,45 @@ def _digest(table: Any) -> str:
         for text in (json.dumps(shown), row["reward_model"]["ground_truth"], row.get(PUBLIC) or ""):
             digest.update(f"{len(text)}:{text}".encode())
     return digest.hexdigest()
+
+
+def mix(honest: Any, perturbed: Any, share: float, seed: int, where: str) -> Any:
+    """A pyarrow table in which ``share`` of the rows, in (0, 1], are contexts from perturbed tests.
+
+    As many rows as ``honest`` has, or fewer if there are too few perturbed ones; the columns of both. Rows
+    are drawn without replacement and shuffled by ``seed``. Raises InputError (``where``: the perturbed file)
+    for a share out of range, or for a task whose tests differ between the files: rewards come from the true
+    tests.
+    """
+    import pyarrow as pa
+
+    if not 0.0 < share <= 1.0:
+        raise InputError(f"cobalt.ptb.share must be in (0, 1], got {share!r}")
+    truth = dict(_truths(honest))
+    for number, (index, given) in enumerate(_truths(perturbed)):
+        expected = truth.get(index)
+        if expected not in (None, given) and TestCases.parse(expected) != TestCases.parse(given):
+            raise InputError(
+                f"{where}: row {number}: reward_model.ground_truth differs from the training data's for task "
+                f"{index}: rewards must come from the true tests"
+            )
+    total = min(honest.num_rows, int(perturbed.num_rows / share))
+    count = round(share * total)
+    if count == 0:
+        raise InputError(f"{where}: {perturbed.num_rows} rows are too few for a share of {share:g}")
+    draw = random.Random(seed)
+    names = [name for name in honest.column_names if name in perturbed.column_names]
+    parts = [
+        table.select(names).take(pa.array(sorted(draw.sample(range(table.num_rows), number)), pa.int64()))
+        for table, number in ((honest, total - count), (perturbed, count))
+    ]
+    joined = pa.concat_tables(parts, promote_options="permissive")
+    order = list(range(joined.num_rows))
+    draw.shuffle(order)
+    return joined.take(order)
+
+
+def _truths(table: Any) -> list[tuple[Any, Any]]:
+    """(the task's id, of which a context's may carry its slice behind it; its tests) of every row."""
+    rows = table.select(["reward_model", "extra_info"]).to_pylist()
+    return [(row["extra_info"].get("index"), row["reward_model"]["ground_truth"]) for row in rows]

@@ -10,12 +10,12 @@ from typing import Any, Literal
 
 from cobalt.errors import InputError
 from cobalt.prompts import Prompts, load
-from cobalt.schema import ExecutionResult
 from cobalt.testcases import TestCases
 from cobalt.text import extract_code
 from cobalt.training.data import PUBLIC
 from cobalt.training.scoring import Score, Scorer, is_validation
 
+TURNS = "cobalt_turns"  # in extra_fields of a rollout: its judged turns, for dense estimators
 _SENTINEL = "cobalt-sentinel"
 
 
@@ -46,7 +46,11 @@ class DialogueSettings:
             )
         if given.reward not in ("last", "max", "mean"):
             raise InputError(f"cobalt.dialogue.reward must be last, max or mean, got {given.reward!r}")
-        dense = config.algorithm.adv_estimator == "cobalt_verpo"
+        if config.algorithm.adv_estimator == "cobalt_verpo" and not given.every_turn:
+            raise InputError(
+                "algorithm.adv_estimator=cobalt_verpo needs verdicts on every turn: "
+                "cobalt.dialogue.every_turn=true"
+            )
         return cls(
             turns=int(given.turns),
             max_turn_tokens=tokens,
@@ -54,7 +58,7 @@ class DialogueSettings:
             reward=given.reward,
             stop_when_passed=bool(given.stop_when_passed),
             prompts=load(given.prompts),
-            every_turn=dense or given.reward != "last",
+            every_turn=bool(given.every_turn) or given.reward != "last",
         )
 
 
@@ -69,19 +73,15 @@ class FeedbackTokens:
 
         ``ended``: the response has its end token; otherwise (it was cut) the end token is part of the result.
         """
+        turns = (("user", "?"), ("assistant", _SENTINEL), ("user", message))
         text = self.tokenizer.apply_chat_template(
-            [
-                {"role": "user", "content": "?"},
-                {"role": "assistant", "content": _SENTINEL},
-                {"role": "user", "content": message},
-            ],
+            [{"role": role, "content": content} for role, content in turns],
             add_generation_prompt=True,
             tokenize=False,
         )
         tail = text.partition(_SENTINEL)[2]
-        end = self.tokenizer.eos_token or ""
-        if ended and end and tail.startswith(end):
-            tail = tail[len(end) :]
+        if ended:
+            tail = tail.removeprefix(self.tokenizer.eos_token or "")
         ids: list[int] = self.tokenizer(tail, add_special_tokens=False)["input_ids"]
         return ids
 
@@ -150,35 +150,30 @@ class Judge:
         ``row`` has verl's fields of the prompt and ``public_test_cases``. A turn that the evaluator gives no
         verdict on completes the dialogue, with a masked score.
         """
-        last = len(dialogue.texts) == self.settings.turns
-        ended = bool(dialogue.response_ids) and dialogue.response_ids[-1] == self.tokenizer.eos_token_id
-        result = None
-        if not last:
-            code = extract_code(dialogue.texts[-1])
-            result = await self.scorer.verdict(code, TestCases.parse(row[PUBLIC], where=PUBLIC).to_mapping())
-            if result is None:
-                dialogue.scores.append(self.scorer.lost(validation=is_validation(row["extra_info"])))
-                dialogue.complete = True
-                return
-            if self.settings.stop_when_passed and all(result["passing"]):
-                last = True
-            else:
-                message = self.settings.prompts.feedback_message(self._text(code, result))
-                dialogue.add_feedback(self.feedback(message, ended=ended), self.settings)
-        dialogue.complete = dialogue.complete or last
+        if len(dialogue.texts) == self.settings.turns:
+            dialogue.complete = True
+        elif not await self._show(dialogue, row):
+            dialogue.scores.append(self.scorer.lost(validation=is_validation(row["extra_info"])))
+            dialogue.complete = True
+            return
         if dialogue.complete or self.settings.every_turn:
-            dialogue.scores.append(await self._score(dialogue.texts[-1], row))
+            dialogue.scores.append(await self.scorer.score_row(dialogue.texts[-1], row, best=False))
 
-    async def _score(self, text: str, row: Mapping[str, Any]) -> Score:
-        extra = row["extra_info"]
-        return await self.scorer.score(
-            text, row["reward_model"]["ground_truth"], validation=is_validation(extra)
-        )
-
-    def _text(self, code: str | None, result: ExecutionResult) -> str | None:
+    async def _show(self, dialogue: Dialogue, row: Mapping[str, Any]) -> bool:
+        """Run the last turn's program on the public tests and add the feedback; False without a verdict."""
         from cobalt.evaluator.feedback import first_failure
 
-        return self.settings.prompts.no_code if code is None else first_failure(result)
+        ended = bool(dialogue.response_ids) and dialogue.response_ids[-1] == self.tokenizer.eos_token_id
+        code, prompts = extract_code(dialogue.texts[-1]), self.settings.prompts
+        result = await self.scorer.verdict(code, TestCases.parse(row[PUBLIC], where=PUBLIC).to_mapping())
+        if result is None:
+            return False
+        if self.settings.stop_when_passed and all(result["passing"]):
+            dialogue.complete = True
+        else:
+            message = prompts.feedback_message(prompts.no_code if code is None else first_failure(result))
+            dialogue.add_feedback(self.feedback(message, ended=ended), self.settings)
+        return True
 
     def total(self, dialogue: Dialogue, *, validation: bool) -> Score:
         """The score of a complete dialogue: that of its last program, or ``max`` or ``mean`` over turns.

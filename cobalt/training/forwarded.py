@@ -18,51 +18,15 @@ from typing import Any
 
 from cobalt.training import leftovers
 
-_PREFIXES = (
-    "COBALT_",
-    "VERL_",
-    "VLLM_",
-    "FLASHINFER_",
-    "TORCH_",
-    "TORCHINDUCTOR_",
-    "TORCHDYNAMO_",
-    "PYTORCH_",
-    "TRITON_",
-    "NVTE_",
-    "CUDA_",
-    "CUBLAS_",
-    "NCCL_",
-    "GLOO_",
-    "UCX_",
-    "FI_",
-    "HF_",
-    "HUGGINGFACE_",
-    "HUGGING_FACE_",
-    "TRANSFORMERS_",
-    "TOKENIZERS_",
-    "TIKTOKEN_",
-    "TENSORBOARD_",
-    "WANDB_",
-    "MLFLOW_",
-    "SWANLAB_",
-    "OMP_",
-    "MKL_",
-    "SSL_CERT_",
-)
-_NAMES = frozenset(
-    {
-        "PYTHONPATH",
-        "PYTHONHASHSEED",
-        "PYTHONUNBUFFERED",
-        "FLASH_ATTENTION_DETERMINISTIC",
-        "XDG_CACHE_HOME",
-        "REQUESTS_CA_BUNDLE",
-        "CURL_CA_BUNDLE",
-        "RAY_SERVE_QUEUE_LENGTH_RESPONSE_DEADLINE_S",
-        *(f"{kind}_PROXY" for kind in ("HTTP", "HTTPS", "ALL", "NO")),
-        *(f"{kind}_proxy" for kind in ("http", "https", "all", "no")),
-    }
-)
+# What names of variables begin with, up to an underscore, and whole names.
+_BEGINNINGS = """COBALT VERL VLLM FLASHINFER TORCH TORCHINDUCTOR TORCHDYNAMO PYTORCH TRITON NVTE CUDA CUBLAS
+NCCL GLOO UCX FI HF HUGGINGFACE HUGGING_FACE TRANSFORMERS TOKENIZERS TIKTOKEN TENSORBOARD WANDB MLFLOW SWANLAB
+OMP MKL SSL_CERT"""
+_WHOLE = """PYTHONPATH PYTHONHASHSEED PYTHONUNBUFFERED FLASH_ATTENTION_DETERMINISTIC XDG_CACHE_HOME
+REQUESTS_CA_BUNDLE CURL_CA_BUNDLE RAY_SERVE_QUEUE_LENGTH_RESPONSE_DEADLINE_S
+HTTP_PROXY HTTPS_PROXY ALL_PROXY NO_PROXY http_proxy https_proxy all_proxy no_proxy"""
+_PREFIXES = tuple(f"{word}_" for word in _BEGINNINGS.split())
+_NAMES = frozenset(_WHOLE.split())
 # Ray gives each worker its devices; the others belong to one machine's private cluster and to one process.
 _OWN = frozenset({"CUDA_VISIBLE_DEVICES", "COBALT_RAY_DIR", "WANDB_SERVICE"})
 _KEY = re.compile(r"(^|_)(API_?KEY|KEY|TOKEN|SECRET|PASSWORD|PASSWD|CREDENTIALS?)(_ID)?$")
@@ -82,8 +46,8 @@ def forwarded(
         for name, value in sorted(environment.items())
         if name in more or (name not in _OWN and (name in _NAMES or name.startswith(_PREFIXES)))
     }
-    keys = {name: value for name, value in found.items() if is_key(name, value)}
-    return {name: value for name, value in found.items() if name not in keys}, keys
+    keys = {name: found.pop(name) for name in [*found] if is_key(name, found[name])}
+    return found, keys
 
 
 def is_key(name: str, value: str) -> bool:

@@ -17,7 +17,7 @@ from importlib.metadata import PackageNotFoundError, requires, version
 from pathlib import Path
 from typing import Any
 
-from cobalt.training.attention import FLASH, PACKED, missing, settle
+from cobalt.training.attention import FLASH, PACKED, missing
 
 OK, WARNING, FAILED, UNCHECKED = "ok", "warning", "FAILED", "not checked"
 INSTALL = "pip install -r requirements-gpu.txt -c requirements-gpu.lock"
@@ -100,32 +100,24 @@ def devices() -> list[Line]:
     """One line per GPU; a single failed one if there is none."""
     import torch
 
-    count = torch.cuda.device_count()
-    if not count:
+    if not torch.cuda.device_count():
         hidden = os.environ.get("CUDA_VISIBLE_DEVICES")
         why = "no NVIDIA driver is here" if driver_cuda() is None else "a driver is here, but torch sees none"
         said = f"no GPU ({why}{'' if hidden is None else f'; CUDA_VISIBLE_DEVICES={hidden!r}'})"
         return [Line("GPU", FAILED, said, "--profile cpu trains without one")]
-    lines = []
-    for number in range(count):
-        each = torch.cuda.get_device_properties(number)
-        free, total = torch.cuda.mem_get_info(number)
-        shown = f"{each.name}, {free / 2**30:.1f} of {total / 2**30:.1f} GiB free, {each.major}.{each.minor}"
-        state, advice = OK, ""
-        if each.major < 8:
-            state, advice = FAILED, "compute capability 8.0 or higher is needed (bfloat16, flash attention)"
-        elif free < 0.9 * total:
-            state, advice = WARNING, "another process holds memory (nvidia-smi)"
-        lines.append(Line(f"GPU {number}", state, shown, advice))
-    return lines
+    return [_device(number) for number in range(torch.cuda.device_count())]
 
 
-def attention() -> Line:
-    """The attention that a training would use (`cobalt.training.attention`)."""
-    lacking = missing(FLASH)
-    if lacking is None:
-        return Line("attention", OK, f"{FLASH} (flash-attn {version('flash-attn')})")
-    return Line("attention", OK, f"{PACKED} ({lacking}, and not needed)")
+def _device(number: int) -> Line:
+    import torch
+
+    each, (free, total) = torch.cuda.get_device_properties(number), torch.cuda.mem_get_info(number)
+    shown = f"{each.name}, {free / 2**30:.1f} of {total / 2**30:.1f} GiB free, {each.major}.{each.minor}"
+    if each.major < 8:
+        advice = "compute capability 8.0 or higher is needed (bfloat16, flash attention)"
+        return Line(f"GPU {number}", FAILED, shown, advice)
+    state = WARNING if free < 0.9 * total else OK
+    return Line(f"GPU {number}", state, shown, "another process holds memory (nvidia-smi)")
 
 
 def model_class(family: str, device: str) -> Line:
@@ -172,32 +164,6 @@ def compiler(device: str) -> Line:
     row = torch.ones(8, 64, device=device)
     made = torch.compile(lambda x: (x.softmax(-1) * x).sum())(row)
     return Line("torch.compile", OK if float(made) == 8.0 else FAILED, f"works; compiler {found}")
-
-
-def recipe(name: str, profile: str) -> Line:
-    """A recipe composed with a profile: attention and kernels it will use."""
-    from cobalt.training.settings import CONFIG_DIR, compose
-
-    config = compose(name, profile, "published", {"cobalt.config_dir": str(CONFIG_DIR)})
-    if config.trainer.device != "cpu":
-        settle(config)
-    given, actor, trainer = config.actor_rollout_ref.model, config.actor_rollout_ref.actor, config.trainer
-    said, size = (
-        given.override_config.attn_implementation,
-        f"{trainer.nnodes} x {trainer.n_gpus_per_node} GPUs",
-    )
-    if config.cobalt.method == "offline":
-        adapters = f"adapters of rank {given.lora_rank}" if given.lora_rank else "all weights"
-        return Line(f"recipe {name}", OK, f"{said}; {adapters}; {size}")
-    switches = {
-        "packed": given.use_remove_padding, "checkpointing": given.enable_gradient_checkpointing,
-        "fused kernels": given.use_fused_kernels, "liger": given.use_liger,
-        "torch.compile": actor.fsdp_config.use_torch_compile,
-    }  # fmt: skip
-    on = ", ".join(name for name, value in switches.items() if value) or "nothing else"
-    off = ", ".join(name for name, value in switches.items() if not value)
-    rollout = config.actor_rollout_ref.rollout.name
-    return Line(f"recipe {name}", OK, f"{said}; {on}; off: {off}; {size}, rollout {rollout}")
 
 
 def nccl(gpus: int) -> Line:

@@ -22,17 +22,12 @@ def merge_adapters(folder: Path, meta: Path) -> bool:
     ``meta`` is verl's file with ``r`` and ``lora_alpha``. Returns whether there were adapters. Raises
     InfraError if some are incomplete.
     """
-    from safetensors import safe_open
-    from safetensors.torch import save_file
+    from safetensors.torch import load_file, save_file
 
     files = sorted(folder.glob("*.safetensors"))
-    tensors: dict[str, Any] = {}
-    for path in files:
-        with safe_open(path, "pt") as stored:
-            names = list(stored.keys())
-            if not tensors and not any(name.startswith(PREFIX) for name in names):
-                return False
-            tensors |= {name: stored.get_tensor(name) for name in names}
+    tensors = {name: weight for path in files for name, weight in load_file(path).items()}
+    if not any(name.startswith(PREFIX) for name in tensors):
+        return False
     try:
         facts = json.loads(meta.read_text())
         scale = facts["lora_alpha"] / facts["r"]
@@ -53,7 +48,6 @@ def merged(tensors: dict[str, Any], scale: float, folder: Path) -> dict[str, Any
     for name, weight in tensors.items():
         if ".lora_A." in name or ".lora_B." in name:
             continue
-        plain = name.removeprefix(PREFIX)
         stem, base, kind = name.partition(_BASE)
         if base and kind == "weight":
             names = [f"{stem}.lora_{part}.default.weight" for part in ("A", "B")]
@@ -61,5 +55,5 @@ def merged(tensors: dict[str, Any], scale: float, folder: Path) -> dict[str, Any
                 raise InfraError(f"{folder}: {stem} has no pair of adapters")
             a, b = (tensors[each].to(torch.float32) for each in names)
             weight = (weight.to(torch.float32) + scale * (b @ a)).to(weight.dtype)
-        found[plain.replace(_BASE, ".")] = weight.contiguous()
+        found[name.removeprefix(PREFIX).replace(_BASE, ".")] = weight.contiguous()
     return found

@@ -23,18 +23,17 @@ from pathlib import Path
 from typing import Any
 
 from cobalt.errors import InfraError, InputError
-from cobalt.training import outcome
+from cobalt.training import checkpoint
+from cobalt.training.monitor import check_numbers, is_number
+from cobalt.training.offline_data import Group, check_groups
 from cobalt.training.process import end_with_parent
-from cobalt.training.stored import Group, check_groups
-from cobalt.training.watch import check_numbers, is_number
 
 _KEPT = 2  # checkpoints
+Row = tuple[list[int], list[int], float]  # prompt ids, completion ids with the end token, weight
 
 
-def encode(
-    group: Group, tokenizer: Any, max_prompt: int, max_response: int
-) -> list[tuple[list[int], list[int], float]] | None:
-    """(prompt ids, completion ids with the end token, weight) of each completion; None for too long a prompt.
+def encode(group: Group, tokenizer: Any, max_prompt: int, max_response: int) -> list[Row] | None:
+    """The completions of a group; None for too long a prompt.
 
     A completion over ``max_response`` tokens is cut, as the sampler would have cut it, and has no end token.
     """
@@ -49,7 +48,7 @@ def encode(
     return rows
 
 
-def collate(rows: list[tuple[list[int], list[int], float]], pad: int) -> dict[str, Any]:
+def collate(rows: list[Row], pad: int) -> dict[str, Any]:
     """Right-padded tensors: ``ids``, ``mask`` [rows, tokens] (1: of a completion), ``weights`` [rows]."""
     import torch
 
@@ -91,47 +90,42 @@ class OfflineTrainer:
 
     def run(self, steps: int) -> None:
         """Train up to ``steps`` steps, from the last checkpoint if there is one."""
-        data, actor = self.config.data, self.config.actor_rollout_ref.actor
+        data, folder = self.config.data, Path(self.config.trainer.default_local_dir)
         groups = check_groups(Path(data.train_files), self.config)
         limits = int(data.max_prompt_length), int(data.max_response_length)
         encoded = [rows for rows in (encode(group, self.tokenizer, *limits) for group in groups) if rows]
-        done = self._resume()
-        size, folder = int(data.train_batch_size), Path(self.config.trainer.default_local_dir)
-        log = Path(os.environ["VERL_FILE_LOGGER_PATH"])
-        mini, warmup = int(actor.ppo_mini_batch_size), max(0, int(actor.optim.lr_warmup_steps))
-        stop = folder.parent / outcome.STOP_REQUEST
+        done, size = self._resume(), int(data.train_batch_size)
+        stop, every = folder.parent / checkpoint.STOP_REQUEST, int(self.config.trainer.save_freq)
         for step, chosen in enumerate(batches(len(encoded), size, int(data.seed), done), start=done + 1):
             if step > steps:
                 break
-            started = time.monotonic()
-            self._seed(step)  # of dropout, where a model has any
-            rate = float(actor.optim.lr) * min(1.0, step / (warmup + 1))
-            parts = [chosen[at : at + mini] for at in range(0, size, mini)]
-            metrics = [
-                self._update([row for number in part for row in encoded[number]], rate) for part in parts
-            ]
-            means = {name: sum(each[name] for each in metrics) / len(metrics) for name in metrics[0]}
+            metrics = self._step(step, [encoded[number] for number in chosen])
             asked = self._sum(float(stop.exists())) > 0  # all must save and leave together
-            sound = is_number(means["offline/loss"])
-            if sound and (step == steps or asked or step % int(self.config.trainer.save_freq) == 0):
+            if is_number(metrics["offline/loss"]) and (step == steps or asked or step % every == 0):
                 self._save(folder, step)
             if not self.rank:
-                means |= {"actor/lr": rate, "timing_s/step": time.monotonic() - started}
-                kept = {name: value if is_number(value) else None for name, value in means.items()}
-                with log.open("a") as file:
-                    file.write(json.dumps({"step": step, "data": kept}) + "\n")
-                shown = ", ".join(f"{name} {value:.4g}" for name, value in means.items())
-                print(f"step {step}/{steps}: {shown}", flush=True)
-            check_numbers(step, means)
+                _log(step, steps, metrics)
+            check_numbers(step, metrics)
             if asked:
                 break
+
+    def _step(self, step: int, groups: list[list[Row]]) -> dict[str, float]:
+        """A batch of groups, in mini-batches; returns the means of their metrics."""
+        started, actor = time.monotonic(), self.config.actor_rollout_ref.actor
+        self._seed(step)  # of dropout, where a model has any
+        mini, warmup = int(actor.ppo_mini_batch_size), max(0, int(actor.optim.lr_warmup_steps))
+        rate = float(actor.optim.lr) * min(1.0, step / (warmup + 1))
+        parts = [groups[at : at + mini] for at in range(0, len(groups), mini)]
+        metrics = [self._update([row for group in part for row in group], rate) for part in parts]
+        means = {name: sum(each[name] for each in metrics) / len(metrics) for name in metrics[0]}
+        return {**means, "actor/lr": rate, "timing_s/step": time.monotonic() - started}
 
     def _seed(self, step: int) -> None:
         import torch
 
         torch.manual_seed(int(self.config.data.seed) * 1_000_003 + step)
 
-    def _update(self, rows: list[tuple[list[int], list[int], float]], rate: float) -> dict[str, float]:
+    def _update(self, rows: list[Row], rate: float) -> dict[str, float]:
         """One optimiser step on ``rows``, of which this process takes its share."""
         actor = self.config.actor_rollout_ref.actor
         tokens = sum(len(answer) for _, answer, _ in rows)
@@ -172,33 +166,35 @@ class OfflineTrainer:
         """A complete checkpoint first, then the record that names it."""
         target = folder / f"global_step_{step}"
         if not self.rank:
-            outcome.write_made_by(target, self.config)
+            checkpoint.write_made_by(target, self.config)
         self.model.save(target / "actor" / "state")
         self.model.export(target / "actor" / "huggingface")
         if not self.rank:
             self.tokenizer.save_pretrained(target / "actor" / "huggingface")
-            (folder / outcome.RECIPE).write_text(f"{self.config.cobalt.recipe}\n")
-            (folder / outcome.LATEST).write_text(str(step))
+            (folder / checkpoint.RECIPE).write_text(f"{self.config.cobalt.recipe}\n")
+            (folder / checkpoint.LATEST).write_text(str(step))
             old = sorted(folder.glob("global_step_*"), key=lambda path: int(path.name.rpartition("_")[2]))
             for path in old[:-_KEPT]:
                 shutil.rmtree(path, ignore_errors=True)
         self._sum(0.0)  # the others wait
 
     def _resume(self) -> int:
-        trainer = self.config.trainer
-        if trainer.resume_mode == "resume_path":
-            checkpoint = Path(trainer.resume_from_path)
-        else:
-            folder = Path(trainer.default_local_dir)
-            if not outcome.checkpoint_step(folder):
-                return 0
-            checkpoint = outcome.latest(folder)
-        step = outcome.step_of(checkpoint)
-        state = checkpoint / "actor" / "state"
-        if step is None or not state.is_dir():
-            raise InputError(f"{checkpoint}: no checkpoint of an offline recipe")
-        self.model.load(state)
+        step, folder = checkpoint.resumed(self.config)
+        state = folder / "actor" / "state"
+        if step and not state.is_dir():
+            raise InputError(f"{folder}: no checkpoint of an offline recipe")
+        if step:
+            self.model.load(state)
         return step
+
+
+def _log(step: int, steps: int, metrics: dict[str, float]) -> None:
+    """As verl's file logger and console do."""
+    data = {name: value if is_number(value) else None for name, value in metrics.items()}
+    with open(os.environ["VERL_FILE_LOGGER_PATH"], "a") as file:
+        file.write(json.dumps({"step": step, "data": data}) + "\n")
+    shown = ", ".join(f"{name} {value:.4g}" for name, value in metrics.items())
+    print(f"step {step}/{steps}: {shown}", flush=True)
 
 
 def run(config: Any, path: Path) -> None:
@@ -218,9 +214,8 @@ def run(config: Any, path: Path) -> None:
             for each in ranks:
                 each.terminate()
             status = [each.wait() for each in ranks]
-    failed = [code for code in status if code not in (0, -signal.SIGTERM)] or [
-        code for code in status if code
-    ]
+    # one that failed, before those that were ended for it
+    failed = sorted((code for code in status if code), key=lambda code: code == -signal.SIGTERM)
     if failed:
         raise InfraError(f"a training process ended with status {failed[0]}; see the log above")
 

@@ -70,14 +70,31 @@ class NodePools:
             ray.kill(actor)
 
 
-def start(settings: Any) -> NodePools | None:
-    """Start the pools that the section ``cobalt`` asks for, and point it at them; None: it names a service.
+class Service:
+    """The Serve application, which others may use too: counted by the samples' metrics, not by itself."""
+
+    counters: Mapping[str, Any] = {}
+
+    def __init__(self, handle: Any) -> None:
+        self.isolation = handle.status.remote().result(timeout_s=_READY_S)["isolation"]
+
+    def close(self) -> None:
+        """It stays."""
+
+
+def start(settings: Any) -> NodePools | Service | None:
+    """Start the pools that the section ``cobalt`` asks for, and point it at them; None: it names a URL.
 
     ``auto`` is the Serve application where it runs, else pools. Raises InputError or InfraError if a pool
     does not judge a known program rightly.
     """
-    if settings.evaluator == "auto":
-        settings.evaluator = "local" if application(APPLICATION, DEPLOYMENT) is None else "serve"
+    if settings.evaluator in ("auto", "serve"):
+        handle = application(APPLICATION, DEPLOYMENT)
+        if handle is not None:
+            settings.evaluator = "serve"
+            return Service(handle)
+        if settings.evaluator == "auto":
+            settings.evaluator = "local"
     if not is_local(settings.evaluator):
         return None
     pools = NodePools(settings)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import importlib
 import os
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,18 +13,16 @@ from cobalt import cluster
 from cobalt.errors import InputError
 from cobalt.files import settings_hash
 from cobalt.rewards.verpo import Constants
-from cobalt.training import outcome
-from cobalt.training.attention import settle
-from cobalt.training.data import PUBLIC, DataCheck, check_file, check_files, fit_prompts
+from cobalt.training import checkpoint
+from cobalt.training.attention import choose_attention, import_in_workers
+from cobalt.training.config import verl_folder
+from cobalt.training.data import PUBLIC, DataCheck, check_file, check_files, fit_prompts, lengths, mix
 from cobalt.training.dialogue import DialogueSettings
-from cobalt.training.memory import fit
-from cobalt.training.mix import write_mix
-from cobalt.training.phases import memory
-from cobalt.training.plan import Plan, make_plan
-from cobalt.training.plugins import load_plugins
+from cobalt.training.fit import fit
+from cobalt.training.offline_data import check_groups
+from cobalt.training.own_recipe import load_plugins, own_reward
 from cobalt.training.scoring import Scorer, reward_profile, token_counter
-from cobalt.training.settings import verl_folder
-from cobalt.training.stored import check_groups
+from cobalt.training.sizes import Plan, devices_of, make_plan
 
 
 def prepare(config: Any) -> tuple[Plan, list[str]]:
@@ -32,15 +31,14 @@ def prepare(config: Any) -> tuple[Plan, list[str]]:
     Returns the plan and what was decided for the user. Raises InputError for what cannot be used, InfraError
     if the evaluator does not answer.
     """
-    from omegaconf import open_dict
-
     from cobalt.contexts.tokens import load_tokenizer
 
-    data, settings = config.data, config.cobalt
-    tokenizer = load_tokenizer(config.actor_rollout_ref.model.path)
-    done, checkpoint = resumed(config)
+    data, settings, policy = config.data, config.cobalt, config.actor_rollout_ref
+    tokenizer = load_tokenizer(policy.model.path)
+    done, resumed = checkpoint.resumed(config)
     notes: list[str] = []
-    if settings.method == "offline":
+    offline = settings.method == "offline"
+    if offline:
         checks, longest = _stored(config, tokenizer)
     else:
         checks = _rows(config, tokenizer, notes)
@@ -48,41 +46,49 @@ def prepare(config: Any) -> tuple[Plan, list[str]]:
         token_counter(settings.token_counter, tokenizer)
         DialogueSettings.read(config)
         Constants(**settings.verpo)
-    actor = config.actor_rollout_ref.actor
-    devices = int(config.trainer.n_gpus_per_node) * int(config.trainer.nnodes)
-    mini = int(actor.ppo_mini_batch_size) * int(config.actor_rollout_ref.rollout.n) // devices
+        if settings.reward is not None:
+            own_reward(settings.reward)
+        import_in_workers(config, list(settings.plugins))  # policy losses are looked up there
+    train, actor = checks["train_files"], policy.actor
+    mini = int(actor.ppo_mini_batch_size) * int(policy.rollout.n) // devices_of(config)
     actor.ppo_micro_batch_size_per_gpu = min(int(actor.ppo_micro_batch_size_per_gpu), max(1, mini))
-    if settings.method == "verl":
+    if not offline:
         _check_blocks(settings.token_mean_over, actor, mini)
-        notes += _raise_bounds(config.actor_rollout_ref, longest)
-    for part in (config.actor_rollout_ref.rollout, config.actor_rollout_ref.ref):
+        notes += _raise_bounds(policy, longest)
+    for part in (policy.rollout, policy.ref):
         # batches come in whole mini-batches, also where samples were masked, and verl wants equal passes
         part.log_prob_micro_batch_size_per_gpu = _divisor(mini, int(part.log_prob_micro_batch_size_per_gpu))
     if done:
-        notes += outcome.check_same_data(checkpoint, checks["train_files"].sha256, own=own(config))
+        notes += checkpoint.check_same_data(resumed, train.sha256, own=checkpoint.is_own(config))
     if config.trainer.device != "cpu":
-        notes.append(settle(config))
+        notes.append(choose_attention(config))
     steps = config.trainer.total_training_steps
-    plan = make_plan(config, checks["train_files"], checks.get("val_files"), steps, done)
-    with open_dict(config):
-        for key, check in checks.items():
-            data[key] = str(check.path)
-        settings.data_sha256 = checks["train_files"].sha256
-        config.trainer.total_training_steps = plan.steps
-        # verl counts epochs too, and would stop at their end
-        config.trainer.total_epochs = max(int(config.trainer.total_epochs), plan.steps)
-        if config.trainer.save_freq > plan.steps:
-            config.trainer.save_freq = plan.steps
-    if settings.method == "offline":
-        notes.append(f"memory: {fit(config, longest)}")
+    plan = make_plan(config, train, checks.get("val_files"), steps, done)
+    _write_back(config, checks, plan)
+    notes.append(f"memory: {fit(config, longest)}")
+    if offline:
         notes.append(f"objective: {settings.offline.objective}; nothing is sampled or run")
         return plan, notes
-    notes.append(f"memory: {memory(config, longest)}")
-    notes.append(f"reward: profile {settings.reward_profile}, evaluator {settings.evaluator}")
+    what = f"profile {settings.reward_profile}" if settings.reward is None else settings.reward
+    notes.append(f"reward: {what}, evaluator {settings.evaluator}")
     if settings.token_counter == "policy":
         notes.append("tokens in the reward are counted with the policy's tokenizer, not with o200k_base")
     notes.append(_canary(settings))
     return plan, notes
+
+
+def _write_back(config: Any, checks: dict[str, DataCheck], plan: Plan) -> None:
+    from omegaconf import open_dict
+
+    with open_dict(config):
+        for key, check in checks.items():
+            config.data[key] = str(check.path)
+        config.cobalt.data_sha256 = checks["train_files"].sha256
+        trainer = config.trainer
+        trainer.total_training_steps = plan.steps
+        # verl counts epochs too, and would stop at their end
+        trainer.total_epochs = max(int(trainer.total_epochs), plan.steps)
+        trainer.save_freq = min(int(trainer.save_freq), plan.steps)
 
 
 def _check_blocks(rows: Any, actor: Any, mini: int) -> None:
@@ -119,24 +125,37 @@ def _divisor(number: int, bound: int) -> int:
 def _rows(config: Any, tokenizer: Any, notes: list[str]) -> dict[str, DataCheck]:
     """The rows of training and validation that fit; perturbed contexts mixed in where asked for."""
     data, folder = config.data, Path(config.trainer.default_local_dir).parent / "data"
-    dialogues = int(config.cobalt.dialogue.turns) > 1
+    dialogues, limit = int(config.cobalt.dialogue.turns) > 1, int(config.data.max_prompt_length)
+    columns = [*config.cobalt.columns, *([PUBLIC] if dialogues else [])]
     checks = {}
-    for key, what, validation in (
-        ("train_files", "training data", False),
-        ("val_files", "validation data", True),
-    ):
-        table = check_files(data[key], what=what, validation=validation, dialogues=dialogues)
-        path = Path(data[key]) if isinstance(data[key], str) else None
-        if config.cobalt.ptb.file is not None and not validation:
-            perturbed = check_file(Path(config.cobalt.ptb.file), what="perturbed contexts", validation=False)
-            path = folder / "mixed.parquet"
-            notes.append(write_mix(config, table, perturbed, path))
-            table = check_file(path, what=what, validation=False)
-        target = folder / f"{key.split('_')[0]}.parquet"
-        where = what if path is None else f"{what} {path}"
-        columns = [*config.cobalt.columns, *([PUBLIC] if dialogues else [])]
-        checks[key] = fit_prompts(table, where, tokenizer, int(data.max_prompt_length), target, columns)
+    for name, what in (("train", "training data"), ("val", "validation data")):
+        key, overlong = f"{name}_files", 0
+        table = check_files(data[key], what=what, validation=name == "val", dialogues=dialogues)
+        where = f"{what} {data[key]}" if isinstance(data[key], str) else what
+        if name == "train" and config.cobalt.ptb.file is not None:
+            table, overlong = _mixed(config, table, tokenizer, notes)
+        fitted = fit_prompts(table, where, tokenizer, limit, folder / f"{name}.parquet", columns)
+        checks[key] = replace(fitted, overlong=fitted.overlong + overlong)
     return checks
+
+
+def _mixed(config: Any, honest: Any, tokenizer: Any, notes: list[str]) -> tuple[Any, int]:
+    """Honest and perturbed contexts in their shares, and how many were left out: before they are mixed, as
+    the shares are of what is trained on.
+    """
+    path, share = Path(config.cobalt.ptb.file), float(config.cobalt.ptb.share)
+    limit = int(config.data.max_prompt_length)
+
+    def fitting(table: Any) -> Any:
+        return table.filter([length <= limit for length in lengths(table, tokenizer)])
+
+    perturbed = check_file(path, what="perturbed contexts", validation=False)
+    left = fitting(honest), fitting(perturbed)
+    overlong = honest.num_rows + perturbed.num_rows - sum(table.num_rows for table in left)
+    mixed = mix(left[0], left[1], share, int(config.data.seed), f"perturbed contexts {path}")
+    count = round(share * mixed.num_rows)
+    notes.append(f"contexts: {mixed.num_rows - count} honest and {count} perturbed (share {share:g})")
+    return mixed, overlong
 
 
 def _stored(config: Any, tokenizer: Any) -> tuple[dict[str, DataCheck], int]:
@@ -147,47 +166,19 @@ def _stored(config: Any, tokenizer: Any) -> tuple[dict[str, DataCheck], int]:
 
     if int(config.trainer.nnodes) != 1:
         raise InputError(f"recipe {config.cobalt.recipe} trains on one node: trainer.nnodes must be 1")
-
     data, path = config.data, Path(config.data.train_files)
     groups = check_groups(path, config)
     limits = int(data.max_prompt_length), int(data.max_response_length)
-    rows = [encode(group, tokenizer, *limits) for group in groups]
-    fitting = [row for row in rows if row is not None]
-    lengths = [len(row[0][0]) for row in fitting]
-    if not lengths:
+    fitting = [row for group in groups if (row := encode(group, tokenizer, *limits)) is not None]
+    if not fitting:
         raise InputError(f"stored groups {path}: every prompt is over data.max_prompt_length={limits[0]}")
-    n = max(len(group.texts) for group in groups)
-    config.actor_rollout_ref.rollout.n = n
+    config.actor_rollout_ref.rollout.n = max(len(group.texts) for group in groups)
+    prompts = [len(row[0][0]) for row in fitting]
     digest = settings_hash([[group.prompt, group.texts, group.weights] for group in groups])
-    mean, overlong = sum(lengths) / len(lengths), len(rows) - len(lengths)
-    check = DataCheck(path, len(lengths), overlong, mean, max(lengths), digest)
+    mean, overlong = sum(prompts) / len(prompts), len(groups) - len(prompts)
+    check = DataCheck(path, len(prompts), overlong, mean, max(prompts), digest)
     longest = max(len(prompt) + len(answer) for row in fitting for prompt, answer, _ in row)
     return {"train_files": check}, longest
-
-
-def own(config: Any) -> bool:
-    """Whether a run goes on from its own checkpoint, if from any, and not from one that was named."""
-    return bool(config.trainer.resume_mode != "resume_path")
-
-
-def resumed(config: Any) -> tuple[int, Path]:
-    """Steps in the checkpoint to go on from, 0 for none, and its folder.
-
-    Raises InputError for a checkpoint of another model or recipe, one that is damaged, or one that cannot be
-    loaded here.
-    """
-    trainer = config.trainer
-    if not own(config):
-        checkpoint = Path(trainer.resume_from_path)
-        done = outcome.step_of(checkpoint) or 0
-    else:
-        done = outcome.checkpoint_step(Path(trainer.default_local_dir))
-        checkpoint = Path(trainer.default_local_dir) / f"global_step_{done}"
-    if done:
-        outcome.check_same_model(checkpoint, Path(config.actor_rollout_ref.model.path))
-        outcome.check_same_recipe(Path(trainer.default_local_dir), config.cobalt.recipe)
-        outcome.check_loads(checkpoint, config)
-    return done, checkpoint
 
 
 def missing_devices(config: Any, address: str | None) -> str | None:
@@ -195,29 +186,29 @@ def missing_devices(config: Any, address: str | None) -> str | None:
 
     They are those of the Ray cluster at ``address``, or of this machine.
     """
-    wanted = int(config.trainer.n_gpus_per_node), int(config.trainer.nnodes)
     if config.trainer.device == "cpu":
         return None
+    each, nodes = int(config.trainer.n_gpus_per_node), int(config.trainer.nnodes)
+    asked = f"trainer.n_gpus_per_node={each}, trainer.nnodes={nodes}, but"
     if address is not None:
         there = cluster.amounts("GPU")
-        if sum(amount >= wanted[0] for amount in there) >= wanted[1]:
+        if sum(amount >= each for amount in there) >= nodes:
             return None
         return (
-            f"trainer.n_gpus_per_node={wanted[0]}, trainer.nnodes={wanted[1]}, but the nodes of the Ray "
-            f"cluster at {address} have {', '.join(f'{each:g}' for each in there) or 'no'} GPUs: ask "
-            "for fewer (GPUS=..., NODES=...), add nodes (scripts/cluster), or use --profile cpu"
+            f"{asked} the nodes of the Ray cluster at {address} have "
+            f"{', '.join(f'{amount:g}' for amount in there) or 'no'} GPUs: ask for fewer (GPUS=..., "
+            "NODES=...), add nodes (scripts/cluster), or use --profile cpu"
         )
     if os.environ.get("VERL_PLATFORM") == "cpu":
         return None
     import torch
 
     found = torch.cuda.device_count()
-    if found >= wanted[0] and wanted[1] == 1:
+    if found >= each and nodes == 1:
         return None
     return (
-        f"trainer.n_gpus_per_node={wanted[0]}, trainer.nnodes={wanted[1]}, but this machine has {found} "
-        "GPUs, and there is no Ray cluster to join: ask for fewer (GPUS=..., NODES=1), start a cluster "
-        "(scripts/cluster), or use --profile cpu"
+        f"{asked} this machine has {found} GPUs, and there is no Ray cluster to join: ask for fewer "
+        "(GPUS=..., NODES=1), start a cluster (scripts/cluster), or use --profile cpu"
     )
 
 
@@ -238,60 +229,62 @@ def check_parts(config: Any) -> None:
 
     Raises InputError where the configuration replaces one of them or verl refuses it.
     """
-    from omegaconf import OmegaConf
-    from verl.trainer.ppo.reward import resolve_reward_manager_cls
     from verl.trainer.ppo.utils import need_critic, need_reference_policy
     from verl.utils.config import validate_config
-    from verl.utils.import_utils import import_external_libs, load_class_from_fqn, load_extern_type
-    from verl.workers.rollout.base import get_rollout_class
+    from verl.utils.import_utils import import_external_libs
 
     import verl
 
     if Path(verl.__file__).resolve().parent != verl_folder():
         raise InputError(f"'import verl' gave {verl.__file__}, not the installed library")
-    rollout = config.actor_rollout_ref.rollout
     libraries = config.actor_rollout_ref.model.external_lib
     import_external_libs(libraries if isinstance(libraries, str | None) else list(libraries))
-    from verl.trainer.ppo.core_algos import get_adv_estimator_fn
-    from verl.trainer.ppo.v1 import get_trainer_cls
-
     importlib.import_module("cobalt.training.trainer")  # registers the trainer and the estimators
     load_plugins(config)
-    sampler = config.trainer.v1.sampler.custom_sampler
-    wanted: list[tuple[str, Any, str]] = [
-        ("reward.reward_manager", resolve_reward_manager_cls(config), "CobaltReward"),
-        (
-            "trainer.v1.sampler.custom_sampler",
-            load_extern_type(sampler.path, sampler.name),
-            "LoudReplayBuffer",
-        ),
-    ]
+    for setting, found, name in _parts(config):
+        if found.__name__ != name or not found.__module__.startswith("cobalt."):
+            raise InputError(f"{setting} resolves to {found.__module__}.{found.__name__}, not to our {name}")
+    critic, reference = need_critic(config), need_reference_policy(config)
+    try:
+        validate_config(config=config, use_reference_policy=reference, use_critic=critic)
+    except (AssertionError, ValueError) as error:
+        raise InputError(f"verl refuses the configuration: {error}") from error
+
+
+def _parts(config: Any) -> list[tuple[str, Any, str]]:
+    """(setting, the class that verl resolves it to, the name of ours)."""
+    from omegaconf import OmegaConf
+    from verl.trainer.ppo.core_algos import get_adv_estimator_fn, get_policy_loss_fn
+    from verl.trainer.ppo.reward import resolve_reward_manager_cls
+    from verl.trainer.ppo.v1 import get_trainer_cls
+    from verl.utils.import_utils import load_class_from_fqn, load_extern_type
+    from verl.workers.rollout.base import get_rollout_class
+
+    rollout, sampler = config.actor_rollout_ref.rollout, config.trainer.v1.sampler.custom_sampler
     try:
         trainer_class = get_trainer_cls(config.trainer.v1.trainer_mode)
         get_adv_estimator_fn(config.algorithm.adv_estimator)
+        get_policy_loss_fn(config.actor_rollout_ref.actor.policy_loss.loss_mode)
     except ValueError as error:
         raise InputError(f"verl refuses the configuration: {error}") from None
-    wanted.append(("trainer.v1.trainer_mode", trainer_class, "CobaltTrainer"))
-    loops = rollout.agent.agent_loop_config_path
+    buffer = load_extern_type(sampler.path, sampler.name)
+    parts: list[tuple[str, Any, str]] = [
+        ("reward.reward_manager", resolve_reward_manager_cls(config), "CobaltReward"),
+        ("trainer.v1.sampler.custom_sampler", buffer, "LoudReplayBuffer"),
+        ("trainer.v1.trainer_mode", trainer_class, "CobaltTrainer"),
+    ]
+    agent, loops = rollout.agent, rollout.agent.agent_loop_config_path
     if int(config.cobalt.dialogue.turns) > 1 and loops:
-        named = {loop.name: loop for loop in OmegaConf.load(loops)}
-        if rollout.agent.default_agent_loop not in named:
+        named = {loop.name: loop["_target_"] for loop in OmegaConf.load(loops)}
+        if agent.default_agent_loop not in named:
             raise InputError(
-                f"rollout.agent.default_agent_loop={rollout.agent.default_agent_loop}: not one of "
+                f"rollout.agent.default_agent_loop={agent.default_agent_loop}: not one of "
                 f"{', '.join(named)} ({loops}), which dialogues need"
             )
-        target = named[rollout.agent.default_agent_loop]["_target_"]
-        wanted.append(("rollout.agent.default_agent_loop", load_class_from_fqn(target), "DialogueLoop"))
+        loop = load_class_from_fqn(named[agent.default_agent_loop])
+        parts.append(("rollout.agent.default_agent_loop", loop, "DialogueLoop"))
     if config.trainer.device == "cpu":
-        wanted.append(("rollout.name", get_rollout_class(rollout.name, rollout.mode), "CpuRollout"))
-    for setting, found, name in wanted:
-        if found.__name__ != name or not found.__module__.startswith("cobalt."):
-            raise InputError(f"{setting} resolves to {found.__module__}.{found.__name__}, not to our {name}")
-    try:
-        validate_config(
-            config=config,
-            use_reference_policy=need_reference_policy(config),
-            use_critic=need_critic(config),
-        )
-    except (AssertionError, ValueError) as error:
-        raise InputError(f"verl refuses the configuration: {error}") from error
+        parts.append(("rollout.name", get_rollout_class(rollout.name, rollout.mode), "CpuRollout"))
+        batch = load_class_from_fqn(agent.agent_loop_manager_class or "builtins.object")
+        parts.append(("rollout.agent.agent_loop_manager_class", batch, "BatchManager"))
+    return parts

@@ -12,18 +12,35 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import IO, Any
 
 import cobalt
 from cobalt.errors import InputError
 from cobalt.training import leftovers
+from cobalt.training.own_recipe import module_folder
 
 _PREFIX, _OWNER = "cobalt-", "launcher"
 _GRACE_S = 10.0
 WRITER_WAIT_S = 60.0
 _PR_SET_PDEATHSIG = 1
+_EVERYWHERE = {
+    "PYTHONUNBUFFERED": "1",
+    "RAY_USAGE_STATS_ENABLED": "0",
+    "TOKENIZERS_PARALLELISM": "false",
+    "VLLM_NO_USAGE_STATS": "1",
+    # the published scripts' deadline for a reward request to be accepted
+    "RAY_SERVE_QUEUE_LENGTH_RESPONSE_DEADLINE_S": "10.0",
+}
+_ON_CPU = {
+    "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
+    "RAY_AUTH_MODE": "token",
+    "RAY_worker_niceness": "0",
+    "TRANSFER_QUEUE_ENABLE": "1",
+    "VERL_PLATFORM": "cpu",
+    "VERL_USE_EXTERNAL_MODULES": "cobalt.training.cpu.platform",
+}
 
 
 @contextlib.contextmanager
@@ -74,65 +91,33 @@ def private_folder() -> Iterator[Path]:
         leftovers.remove(folder)
 
 
-def environment(
-    folder: Path,
-    *,
-    cpu: bool,
-    threads: int | None,
-    metrics: Path,
-    tensorboard: Path | None = None,
-    modules: Path | None = None,
-    given: Mapping[str, Any] | None = None,
-) -> dict[str, str]:
-    """The environment of the training process, which Ray's processes inherit.
+def environment(folder: Path, config: Any, metrics: Path) -> dict[str, str]:
+    """The environment of the training process, which Ray's processes inherit; ``cobalt.env`` wins.
 
-    ``modules``: a folder of the user's own modules, looked in after those of PYTHONPATH. ``given`` wins.
+    ``folder``: the private one; ``metrics``: the file that verl's file logger writes. Modules beside a recipe
+    of one's own are looked for after those of PYTHONPATH.
     """
-    env = dict(os.environ)
-    env.update(
-        {
-            leftovers.MARK: str(folder),
-            "VERL_FILE_LOGGER_PATH": str(metrics),
-            "PYTHONPATH": os.pathsep.join(
-                [
-                    str(Path(cobalt.__file__).resolve().parent.parent),
-                    *filter(None, [env.get("PYTHONPATH"), str(modules or "")]),
-                ]
-            ),
-            "PYTHONUNBUFFERED": "1",
-            "RAY_USAGE_STATS_ENABLED": "0",
-            "TOKENIZERS_PARALLELISM": "false",
-            "VLLM_NO_USAGE_STATS": "1",
-            # the published scripts' deadline for a reward request to be accepted
-            "RAY_SERVE_QUEUE_LENGTH_RESPONSE_DEADLINE_S": "10.0",
-        }
-    )
+    env = {**os.environ, **_EVERYWHERE, leftovers.MARK: str(folder), "VERL_FILE_LOGGER_PATH": str(metrics)}
+    ours = str(Path(cobalt.__file__).resolve().parent.parent)
+    beside = str(module_folder(config) or "")
+    env["PYTHONPATH"] = os.pathsep.join(filter(None, [ours, env.get("PYTHONPATH"), beside]))
     env.setdefault("HF_HUB_OFFLINE", "1")
-    if tensorboard is not None:
-        env.setdefault("TENSORBOARD_DIR", str(tensorboard))
-    if threads is not None:
-        env["OMP_NUM_THREADS"] = str(threads)
-    if cpu:
+    env.setdefault("TENSORBOARD_DIR", str(Path(config.trainer.default_local_dir).parent / "tensorboard"))
+    if config.cobalt.threads is not None:
+        env["OMP_NUM_THREADS"] = str(config.cobalt.threads)
+    if config.trainer.device == "cpu":
         token = folder / "token"
         token.touch(mode=0o600)
         token.write_text(secrets.token_hex(32))
         for name in ("RAY_ADDRESS", "CUDA_VISIBLE_DEVICES"):
             env.pop(name, None)
-        env.update(
-            {
-                "COBALT_RAY_DIR": str(folder / "r"),
-                "HF_DATASETS_CACHE": str(folder / "datasets"),
-                "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
-                "RAY_AUTH_MODE": "token",
-                "RAY_AUTH_TOKEN_PATH": str(token),
-                "RAY_worker_niceness": "0",
-                "TRANSFER_QUEUE_ENABLE": "1",
-                "VERL_PLATFORM": "cpu",
-                "VERL_USE_EXTERNAL_MODULES": "cobalt.training.cpu.platform",
-            }
-        )
-    env.update({name: str(value) for name, value in (given or {}).items()})
-    return env
+        env |= {
+            **_ON_CPU,
+            "COBALT_RAY_DIR": str(folder / "r"),
+            "HF_DATASETS_CACHE": str(folder / "datasets"),
+            "RAY_AUTH_TOKEN_PATH": str(token),
+        }
+    return env | {name: str(value) for name, value in config.cobalt.env.items()}
 
 
 def end_with_parent() -> None:
@@ -142,13 +127,14 @@ def end_with_parent() -> None:
         sys.exit("the launcher is gone")
 
 
-def run_entry(arguments: list[str], env: dict[str, str], log: IO[bytes], tick: Callable[[], None]) -> int:
-    """Run ``cobalt.training.entry`` to its end and return its status; ``tick`` is called five times a second.
+def run_worker(arguments: list[str], env: dict[str, str], log: IO[bytes], tick: Callable[[], None]) -> int:
+    """Run ``cobalt.training.worker`` to its end and return its status; ``tick`` is called five times a
+    second.
 
     An exception in this process (Ctrl-C too) ends the training first.
     """
     child = subprocess.Popen(
-        [sys.executable, "-m", "cobalt.training.entry", *arguments],
+        [sys.executable, "-m", "cobalt.training.worker", *arguments],
         env=env,
         stdin=subprocess.DEVNULL,
         stdout=log,

@@ -11,9 +11,9 @@ from verl.trainer.ppo.v1.replay_buffer import ReplayBuffer
 
 from cobalt.errors import InfraError
 from cobalt.training.advantages import remember
+from cobalt.training.dialogue import TURNS
 from cobalt.training.scoring import batch_metrics, masked_keys, session_of
 
-TURNS = "cobalt_turns"  # in extra_fields: the judged turns of a dialogue, for dense estimators
 TIMING_TAG = "cobalt_timing"  # of a batch's first row: {name: seconds}
 
 
@@ -55,18 +55,14 @@ class LoudReplayBuffer(ReplayBuffer):
         if partition_id == "val":
             return batch, metrics  # a validation sample without a verdict has already stopped the run
         in_order(batch, self.prompt_global_steps[partition_id])
-        infos: list[dict[str, float]] = []
-        turns: dict[str, list[dict[str, Any]]] = {}
-        timing: dict[str, float] = {}
+        extras: list[dict[str, Any]] = []
         if batch.keys:
-            timing = batch.tags[0].get(TIMING_TAG, {})
             got = tq.kv_batch_get(keys=batch.keys, partition_id=partition_id, select_fields=["extra_fields"])
             extras = list(got["extra_fields"])
-            infos = [extra["reward_extra_info"] for extra in extras]
-            both = zip(batch.keys, extras, strict=True)
-            turns = {key: extra[TURNS] for key, extra in both if TURNS in extra}
+        infos = [extra["reward_extra_info"] for extra in extras]
+        timing = batch.tags[0].get(TIMING_TAG, {}) if batch.keys else {}
         metrics.update(batch_metrics(infos) | timing)
-        remember(turns)
+        remember({key: e[TURNS] for key, e in zip(batch.keys, extras, strict=True) if TURNS in e})
         self._drop(batch, masked_keys(batch.keys, [bool(info["masked"]) for info in infos]))
         expected = batch_size * self.samples_per_prompt
         lost = expected - len({session_of(key) for key in batch.keys})

@@ -6,8 +6,8 @@ import importlib
 from pathlib import Path
 from typing import Any
 
-from cobalt.training.private import plain_task_runner
 from cobalt.training.process import writer_lock
+from cobalt.training.verl_compat import plain_task_runner
 
 _Runner: Any = plain_task_runner()
 

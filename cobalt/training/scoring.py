@@ -6,13 +6,15 @@ import asyncio
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from cobalt.errors import CobaltError, InfraError, InputError
+from cobalt.errors import InfraError, InputError
 from cobalt.rewards.cobalt import PROFILES, RewardProfile, ShapedReward, shaped_reward
+from cobalt.schema import SKIPPED
 from cobalt.testcases import TestCases
 from cobalt.text import extract_code
+from cobalt.training.own_recipe import own_reward
 
 if TYPE_CHECKING:
     from cobalt.evaluator.base import Evaluator
@@ -20,7 +22,8 @@ if TYPE_CHECKING:
 
 VALIDATION_SPLITS = frozenset({"test", "val", "validation", "dev"})
 TRAINING_SPLITS = frozenset({"train"})
-_NOT_MEANS = ("masked", "infra_errors", "from_unix_s", "until_unix_s")
+_SUMS = ("infra_errors", "tests")
+_NOT_MEANS = (*_SUMS, "masked", "from_unix_s", "until_unix_s")
 
 
 @dataclass(frozen=True)
@@ -42,11 +45,9 @@ class Score:
 def is_validation(extra_info: Mapping[str, Any]) -> bool:
     """Whether a row is for validation, by ``extra_info.split``. Raises InputError for an unknown split."""
     split = extra_info.get("split")
-    if split in VALIDATION_SPLITS:
-        return True
-    if split in TRAINING_SPLITS:
-        return False
-    raise InputError(f"extra_info.split must be 'train' or 'test', got {split!r}")
+    if split not in VALIDATION_SPLITS | TRAINING_SPLITS:
+        raise InputError(f"extra_info.split must be 'train' or 'test', got {split!r}")
+    return split in VALIDATION_SPLITS
 
 
 def pass_rate(result: ExecutionResult) -> float:
@@ -61,7 +62,8 @@ class Scorer:
     A result ``infra_error``, or an exception of the evaluator that is not about the request, is retried
     ``retries`` times; then a training sample is masked, and for a validation sample InfraError is raised.
     An evaluator that does not answer at all (it was restarted, or its node was lost) is asked on for
-    ``wait_s`` seconds beyond that, so that an outage costs time and no samples.
+    ``wait_s`` seconds beyond that, so that an outage costs time and no samples. ``own(completion, result,
+    best)`` takes the shaped reward's place in training.
     """
 
     def __init__(
@@ -72,17 +74,13 @@ class Scorer:
         count_tokens: Callable[[str], int],
         retries: int = 1,
         wait_s: float = 0.0,
+        own: Callable[..., float] | None = None,
     ) -> None:
-        self.evaluator, self.profile = evaluator, profile
+        self.evaluator, self.profile, self.own = evaluator, profile, own
         self.count_tokens, self.retries, self.wait_s = count_tokens, retries, wait_s
 
     async def score(
-        self,
-        completion: str,
-        tests: str | Mapping[str, Any],
-        *,
-        best: float = 0.0,
-        validation: bool = False,
+        self, completion: str, tests: str | Mapping[str, Any], *, best: float = 0.0, validation: bool = False
     ) -> Score:
         """Score one completion.
 
@@ -104,11 +102,18 @@ class Scorer:
             training=not validation,
             profile=self.profile,
         )
-        info = self._info(result, shaped, rate, best, faults, seconds)
-        if not validation:  # clocks of one machine, or nearly equal ones
-            info["from_unix_s"], info["until_unix_s"] = time.time() - seconds, time.time()
+        if self.own is not None and not validation:
+            shaped = replace(shaped, total=float(self.own(completion, result, best)))
+        info = self._info(result, shaped, rate, best, faults, seconds, validation)
         passing = tuple(result["passing"]) if shaped.has_code else (False,) * len(TestCases.parse(tests))
         return Score(shaped.total, False, info, passing)
+
+    async def score_row(self, completion: str, row: Mapping[str, Any], *, best: bool = True) -> Score:
+        """`score` with what verl's fields of a row say; without ``best``, nothing was shown before."""
+        extra = row["extra_info"]
+        shown = float(extra.get("prev_best_pass_rate") or 0.0) if best else 0.0
+        truth = row["reward_model"]["ground_truth"]
+        return await self.score(completion, truth, best=shown, validation=is_validation(extra))
 
     async def verdict(self, code: str | None, tests: str | Mapping[str, Any]) -> ExecutionResult | None:
         """The evaluator's result on a program, without a reward; None after the last try."""
@@ -121,8 +126,8 @@ class Scorer:
         tries = self.retries + 1 if faults is None else faults
         if validation:
             raise InfraError(f"the evaluator gave no verdict on a validation sample after {tries} tries")
-        info = self._info(None, None, 0.0, best, tries, seconds)
-        return Score(0.0, True, info | {"from_unix_s": time.time() - seconds, "until_unix_s": time.time()})
+        nothing = ShapedReward(0.0, format_ok=True if self.profile.judge_format else None)
+        return Score(0.0, True, self._info(None, nothing, 0.0, best, tries, seconds, validation))
 
     async def ready(self) -> None:
         """Ask the evaluator for a verdict that is known. Raises InfraError if it is another one, or none."""
@@ -131,9 +136,7 @@ class Scorer:
         request = canary()
         try:
             result = await self.evaluator.aevaluate(request["code"], request["test_cases"])
-        except CobaltError:
-            raise
-        except Exception as error:
+        except (OSError, TimeoutError) as error:
             raise InfraError(f"the evaluator does not answer: {type(error).__name__}: {error}") from error
         if result["status"] != "ok" or result["passing"] != [True]:
             raise InfraError(
@@ -163,50 +166,54 @@ class Scorer:
     def _info(
         self,
         result: ExecutionResult | None,
-        shaped: ShapedReward | None,
+        shaped: ShapedReward,
         rate: float,
         best: float,
         faults: int,
         seconds: float,
+        validation: bool,
     ) -> dict[str, float]:
-        shown = shaped or ShapedReward(0.0, format_ok=True if self.profile.judge_format else None)
         tests = result.get("per_test", []) if result is not None else []
-        return {
+        shared = bool(result and result.get("shared"))
+        info = {
             "acc": float(rate == 1.0),
             "pass_rate": rate,
-            "shaped": shown.total,
-            **shown.metrics(),
+            "shaped": shaped.total,
+            **shaped.metrics(),
             "improved": float(0.0 < best < rate),
             "time_limit": float(any(test["status"] == "time_limit" for test in tests)),
-            "shared": float(bool(result and result.get("shared"))),
+            "shared": float(shared),
             "masked": float(result is None),
             "infra_errors": float(faults),
             "evaluator_s": seconds,
         }
+        if not validation:  # clocks of one machine, or nearly equal ones
+            info["from_unix_s"], info["until_unix_s"] = time.time() - seconds, time.time()
+            info["tests"] = float(not shared and sum(test["status"] != SKIPPED for test in tests))
+        return info
 
 
 def batch_metrics(infos: list[dict[str, float]]) -> dict[str, float]:
     """Metrics of one training batch, ``reward/...``: means over the samples that have a verdict.
 
-    ``reward/infra_errors`` counts faults of the evaluator, healed ones included. ``reward/evaluator_s`` is
-    the mean time that a sample waited for its verdict, ``_p95`` and ``_max`` are of the same.
-    ``timing_s/reward_exposed``: seconds from the last request to the last verdict, which no generation hides.
+    Sums: ``reward/infra_errors`` faults of the evaluator, healed ones included; ``reward/tests`` tests run.
+    ``reward/evaluator_s`` is the mean time that a sample waited for its verdict, ``_p95`` and ``_max`` are of
+    the same. ``timing_s/reward_exposed``: seconds from the last request to the last verdict, which no
+    generation hides.
     """
     judged = [info for info in infos if not info["masked"]]
     names = [name for name in (judged[0] if judged else {}) if name not in _NOT_MEANS]
     metrics = {f"reward/{name}": sum(info[name] for info in judged) / len(judged) for name in names}
-    if "reward/has_code" in metrics:
-        metrics["reward/no_code"] = 1.0 - metrics.pop("reward/has_code")
-    if "reward/format_ok" in metrics:
-        metrics["reward/format_broken"] = 1.0 - metrics.pop("reward/format_ok")
+    for has, lacks in (("has_code", "no_code"), ("format_ok", "format_broken")):
+        if f"reward/{has}" in metrics:
+            metrics[f"reward/{lacks}"] = 1.0 - metrics.pop(f"reward/{has}")
     if judged:
         waits = sorted(info["evaluator_s"] for info in judged)
         metrics["reward/evaluator_s_p95"] = waits[min(len(waits) - 1, int(0.95 * len(waits)))]
         metrics["reward/evaluator_s_max"] = waits[-1]
         ends = [max(info.get(name, 0.0) for info in infos) for name in ("from_unix_s", "until_unix_s")]
         metrics["timing_s/reward_exposed"] = max(0.0, ends[1] - ends[0])
-    metrics["reward/infra_errors"] = sum(info["infra_errors"] for info in infos)
-    return metrics
+    return metrics | {f"reward/{name}": sum(info.get(name, 0.0) for info in infos) for name in _SUMS}
 
 
 def session_of(key: str) -> str:
@@ -240,9 +247,9 @@ def close_evaluators() -> dict[str, Any]:
     counters: dict[str, Any] = {}
     while _open:
         evaluator = _open.pop()
-        for name, value in getattr(evaluator, "counters", {}).items():
+        for name, value in evaluator.counters.items():
             counters[name] = counters.get(name, 0) + value
-        counters["isolation"] = getattr(evaluator, "isolation", None)
+        counters["isolation"] = evaluator.isolation
         evaluator.close()
     return counters
 
@@ -250,7 +257,7 @@ def close_evaluators() -> dict[str, Any]:
 def make_scorer(settings: Mapping[str, Any], tokenizer: Any) -> Scorer:
     """The scorer that the section ``cobalt`` of a training configuration describes.
 
-    Raises InputError for an unknown profile or counter, or where ``o200k_base`` is asked for and not cached.
+    Raises InputError for an unknown profile, reward or counter, or where ``o200k_base`` is not cached.
     """
     from cobalt.evaluator import connect
     from cobalt.training import pools
@@ -266,6 +273,7 @@ def make_scorer(settings: Mapping[str, Any], tokenizer: Any) -> Scorer:
         count_tokens=token_counter(settings["token_counter"], tokenizer),
         retries=settings["evaluator_retries"],
         wait_s=settings["evaluator_wait_s"],
+        own=own_reward(settings["reward"]) if settings.get("reward") else None,
     )
 
 

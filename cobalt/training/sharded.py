@@ -19,8 +19,7 @@ from torch.utils.checkpoint import checkpoint
 
 from cobalt.errors import InputError
 from cobalt.training.lora import merged
-
-CHUNK = 1024  # tokens whose logits exist at once
+from cobalt.training.memory import CHUNK
 
 
 def join(cpu: bool) -> torch.device:
@@ -91,11 +90,7 @@ class Sharded:
         from torch.distributed.device_mesh import init_device_mesh
         from transformers import AutoModelForCausalLM
 
-        given, actor, cpu = (
-            config.actor_rollout_ref.model,
-            config.actor_rollout_ref.actor,
-            device.type == "cpu",
-        )
+        given, cpu = config.actor_rollout_ref.model, device.type == "cpu"
         self.rank, self.alpha = int(given.lora_rank), int(given.lora_alpha)
         model = AutoModelForCausalLM.from_pretrained(
             given.path, dtype=torch.float32 if cpu else "auto",
@@ -107,12 +102,8 @@ class Sharded:
             model.gradient_checkpointing_enable({"use_reentrant": False})
         if self.rank:
             model = _adapted(model, self.rank, self.alpha)
-        found: dict[int, str] = {}
-        names = [
-            (name, found.setdefault(id(p), name))
-            for name, p in model.named_parameters(remove_duplicate=False)
-        ]
-        self.tied = {name for name, first in names if name != first}
+        alone = dict(model.named_parameters())
+        self.tied = {name for name, _ in model.named_parameters(remove_duplicate=False) if name not in alone}
         policy = MixedPrecisionPolicy(
             param_dtype=None if cpu else torch.bfloat16, reduce_dtype=None if cpu else torch.float32
         )
@@ -125,7 +116,7 @@ class Sharded:
                     parameter.data = parameter.data.float()  # a block at a time: the host holds little more
             fully_shard(part, mesh=mesh, mp_policy=policy)
         self.trained = [p for p in self.module.parameters() if p.requires_grad]
-        optim = actor.optim
+        optim = config.actor_rollout_ref.actor.optim
         self.optimizer = torch.optim.AdamW(
             self.trained, lr=float(optim.lr), betas=tuple(optim.betas),
             weight_decay=float(optim.weight_decay), fused=True,

@@ -105,8 +105,8 @@ def smoke(
     import pandas as pd
     import torch
 
+    from cobalt.training.config import compose
     from cobalt.training.launch import train
-    from cobalt.training.settings import compose
 
     trainer = compose("cobalt", profile, "tiny", {}, overrides).trainer
     found = 0 if trainer.device == "cpu" else torch.cuda.device_count()
@@ -115,6 +115,7 @@ def smoke(
     try:
         for split, count in (("train", 4 * devices), ("test", 2)):
             pd.DataFrame(rows(split, count)).to_parquet(folder / f"{split}.parquet")
+        gpus = [f"trainer.n_gpus_per_node={found}", "trainer.nnodes=1"] if found else []
         result = train(
             train_file=folder / "train.parquet",
             val_file=folder / "test.parquet",
@@ -125,28 +126,10 @@ def smoke(
             steps=STEPS,
             evaluator=evaluator,
             say=say,
-            overrides=[
-                *([f"trainer.n_gpus_per_node={found}", "trainer.nnodes=1"] if found else []),
-                f"data.train_batch_size={2 * devices}",
-                f"actor_rollout_ref.actor.ppo_mini_batch_size={devices}",
-                "data.max_prompt_length=64",
-                "data.max_response_length=8",
-                "actor_rollout_ref.actor.optim.lr=0.01",  # an update that is missed must show
-                "actor_rollout_ref.actor.optim.lr_warmup_steps=0",
-                "actor_rollout_ref.rollout.calculate_log_probs=true",
-                "algorithm.rollout_correction.bypass_mode=false",
-                "cobalt.token_counter=policy",
-                "trainer.logger=[console,file]",
-                *overrides,
-            ],
+            overrides=[*gpus, *_settings(devices), *overrides],
         )
         differences = [step.get(_DIFF) for step in result.metrics]
-        for step, value in enumerate(differences, start=1):
-            if value is None or not value <= bound:
-                raise InfraError(
-                    f"step {step}: {_DIFF} is {value}, and may be {bound} at most: rollout and trainer have "
-                    "other weights (docs/cluster.md)"
-                )
+        _check(differences, bound)
     except InfraError as error:
         raise InfraError(f"{error}\n(kept: {folder})") from None
     except BaseException:
@@ -159,3 +142,27 @@ def smoke(
         "devices": devices,
         "probs_diff_max": differences,
     }
+
+
+def _settings(devices: int) -> list[str]:
+    return [
+        f"data.train_batch_size={2 * devices}",
+        f"actor_rollout_ref.actor.ppo_mini_batch_size={devices}",
+        "data.max_prompt_length=64",
+        "data.max_response_length=8",
+        "actor_rollout_ref.actor.optim.lr=0.01",  # an update that is missed must show
+        "actor_rollout_ref.actor.optim.lr_warmup_steps=0",
+        "actor_rollout_ref.rollout.calculate_log_probs=true",
+        "algorithm.rollout_correction.bypass_mode=false",
+        "cobalt.token_counter=policy",
+        "trainer.logger=[console,file]",
+    ]
+
+
+def _check(differences: Sequence[float | None], bound: float) -> None:
+    for step, value in enumerate(differences, start=1):
+        if value is None or not value <= bound:
+            raise InfraError(
+                f"step {step}: {_DIFF} is {value}, and may be {bound} at most: rollout and trainer have "
+                "other weights (docs/cluster.md)"
+            )

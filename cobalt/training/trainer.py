@@ -1,7 +1,7 @@
 """verl's synchronous trainer, registered as ``cobalt``: a clean stop, comparisons, and rows for estimators.
 
 Public hooks carry most of it. Two underscore methods are extended, each calling verl's own; they stand in the
-list of cobalt.training.private.
+list of cobalt.training.verl_compat.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from verl.workers.utils.padding import response_from_nested
 
 from cobalt.errors import InfraError
 from cobalt.rewards.verpo import Constants
-from cobalt.training import advantages, outcome
+from cobalt.training import advantages, checkpoint
 from cobalt.training.losses import COLUMN, block_tokens, in_blocks, loss_function
-from cobalt.training.plugins import load_plugins
-from cobalt.training.private import check_trainer
-from cobalt.training.watch import check_numbers
+from cobalt.training.monitor import check_numbers
+from cobalt.training.own_recipe import load_plugins
+from cobalt.training.verl_compat import check_trainer
 
 check_trainer(PPOTrainerSync)
 NAME = "cobalt"
@@ -50,7 +50,7 @@ class CobaltTrainer(PPOTrainerSync):
             config.trainer.v1.trainer_mode = "sync"  # what verl's own code asks for from here on
         load_plugins(config)  # on GPUs this is another process than the one that checked
         super().__init__(config)
-        self._stop_request = Path(config.trainer.default_local_dir).parent / outcome.STOP_REQUEST
+        self._stop_request = Path(config.trainer.default_local_dir).parent / checkpoint.STOP_REQUEST
 
     total_training_steps: int
 
@@ -80,7 +80,7 @@ class CobaltTrainer(PPOTrainerSync):
 
     def _save_checkpoint(self) -> None:
         folder = Path(self.config.trainer.default_local_dir) / f"global_step_{self.global_steps}"
-        outcome.write_made_by(folder, self.config)
+        checkpoint.write_made_by(folder, self.config)
         super()._save_checkpoint()
 
     def _compute_old_log_prob(self, batch: Any, metrics: dict[str, Any]) -> Any:

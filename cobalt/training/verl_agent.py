@@ -11,10 +11,9 @@ from verl.experimental.agent_loop import AgentLoopBase, AgentLoopOutput
 from verl.experimental.agent_loop.agent_loop import AgentLoopMetrics
 from verl.experimental.agent_loop.single_turn_agent_loop import SingleTurnAgentLoop
 
-from cobalt.training.dialogue import Dialogue, DialogueSettings, Judge
+from cobalt.training.dialogue import TURNS, Dialogue, DialogueSettings, Judge
 from cobalt.training.scoring import Scorer, is_validation, make_scorer
 
-TURNS = "cobalt_turns"  # as cobalt.training.replay.TURNS, which workers need not import
 _scorers: dict[int, Scorer] = {}  # one evaluator connection per worker process, whatever the number of loops
 
 
@@ -57,8 +56,7 @@ class DialogueLoop(AgentLoopBase):
 
         Raises InfraError in validation if a verdict is missing.
         """
-        messages = list(row["raw_prompt"])
-        dialogue = Dialogue(await self.ct_build_initial_tokens(messages))
+        dialogue = Dialogue(await self.ct_build_initial_tokens(list(row["raw_prompt"])))
         request, versions = uuid4().hex, list[dict[str, Any]]()
         while not dialogue.complete:
             room = dialogue.room(self.settings)

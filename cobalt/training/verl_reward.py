@@ -7,7 +7,7 @@ from typing import Any
 from omegaconf import OmegaConf
 from verl.experimental.reward_loop.reward_manager.base import RewardManagerBase
 
-from cobalt.training.scoring import is_validation, make_scorer
+from cobalt.training.scoring import make_scorer
 
 
 class CobaltReward(RewardManagerBase):
@@ -18,27 +18,14 @@ class CobaltReward(RewardManagerBase):
     out of the batch before anything is computed from it. Settings: the configuration's section ``cobalt``.
     """
 
-    def __init__(
-        self,
-        config: Any,
-        tokenizer: Any,
-        compute_score: Any = None,
-        reward_router_address: str | None = None,
-        reward_model_tokenizer: Any = None,
-    ) -> None:
+    def __init__(self, config: Any, tokenizer: Any, compute_score: Any = None, *_: Any, **__: Any) -> None:
         super().__init__(config, tokenizer, compute_score)
-        settings = OmegaConf.to_container(config.cobalt, resolve=True)
-        self.scorer = make_scorer(settings, tokenizer)
+        self.scorer = make_scorer(OmegaConf.to_container(config.cobalt, resolve=True), tokenizer)
 
     async def run_single(self, data: Any) -> dict[str, Any]:
         """Score the last output of a session. ``data``: verl's DataProto with one row per output."""
         item = data[-1]
         row = item.non_tensor_batch
         tokens = item.batch["responses"][: int(row["response_len"])]
-        score = await self.scorer.score(
-            self.tokenizer.decode(tokens, skip_special_tokens=True),
-            row["reward_model"]["ground_truth"],
-            best=float(row["extra_info"].get("prev_best_pass_rate") or 0.0),
-            validation=is_validation(row["extra_info"]),
-        )
+        score = await self.scorer.score_row(self.tokenizer.decode(tokens, skip_special_tokens=True), row)
         return {"reward_score": score.reward, "reward_extra_info": score.info}

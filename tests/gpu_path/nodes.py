@@ -17,7 +17,7 @@ from pathlib import Path
 import psutil
 from serve_session import free_port
 
-from cobalt.training import outcome
+from cobalt.training import checkpoint, result
 
 ROOT = Path(__file__).resolve().parents[2]
 FP32 = "{param_dtype:fp32,reduce_dtype:fp32,buffer_dtype:fp32}"
@@ -154,7 +154,7 @@ class Training:
     def until_checkpoint(self, step: int, seconds: float = 600) -> None:
         """Until a checkpoint of that step, or a later one, is complete."""
         checkpoints = self.output / "checkpoints"
-        until(lambda: outcome.checkpoint_step(checkpoints) >= step, self.process, self.said, seconds)
+        until(lambda: checkpoint.checkpoint_step(checkpoints) >= step, self.process, self.said, seconds)
 
     def until_step(self, step: int, seconds: float = 600) -> None:
         """Until that step's metrics are written."""
@@ -214,12 +214,12 @@ class Peak:
 
 def steps(output: Path) -> list[int]:
     """Steps of all launches whose metrics are written, in the order of the launches."""
-    files = [folder / outcome.METRICS for folder in outcome.launch_folders(output)]
+    files = [folder / result.METRICS for folder in result.launch_folders(output)]
     return [
         record["step"]
         for path in files
         if path.exists()
-        for record in outcome.read_metrics([path])
+        for record in result.read_metrics([path])
         if record["step"]
     ]
 

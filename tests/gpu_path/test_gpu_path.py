@@ -20,7 +20,8 @@ from nodes import DIALOGUES, SHARP, TWO_NODES, Nodes, Peak, nodes, steps
 from safetensors.torch import load_file
 from training_assets import TESTS, make_model, rows, write
 
-from cobalt.training import outcome
+from cobalt.training import checkpoint
+from cobalt.training import result as results
 
 
 def _vllm() -> str:
@@ -72,8 +73,8 @@ def pair():
 
 def read_metrics(output: Path) -> list[dict[str, float]]:
     """Metrics of all launches, a step each, from step 0 where it was validated before."""
-    files = [folder / outcome.METRICS for folder in outcome.launch_folders(output)]
-    return outcome.read_metrics(path for path in files if path.exists())
+    files = [folder / results.METRICS for folder in results.launch_folders(output)]
+    return results.read_metrics(path for path in files if path.exists())
 
 
 def disagreements(output: Path, bound: float) -> list[int]:
@@ -119,12 +120,12 @@ def test_two_nodes_live_through_kills(cluster, files, perturbed, tmp_path):
 
     first = cluster.train(output, *given, *settings)
     first.until_step(2)  # of which there is a checkpoint by then
-    for process in (first.process, *first.processes(f"{sys.executable} -m cobalt.training.entry")):
+    for process in (first.process, *first.processes(f"{sys.executable} -m cobalt.training.worker")):
         os.kill(process.pid, signal.SIGKILL)  # launcher and driver; the actors are Ray's
     nothing_left(cluster)
 
     second = cluster.train(output, *given, *settings)
-    done = outcome.checkpoint_step(output / "checkpoints")
+    done = checkpoint.checkpoint_step(output / "checkpoints")
     second.until_step(done + 1)
     cluster.kill("judges")
     time.sleep(3)
@@ -136,11 +137,12 @@ def test_two_nodes_live_through_kills(cluster, files, perturbed, tmp_path):
     assert disagreements(output, FP32_BOUND) == []
     result = json.loads((output / "result.json").read_text())
     assert result["steps"] == total and result["masked"] == 0
+    assert result["evaluator"]["tests"] > 0 and result["evaluator"]["isolation"]
     metrics = [json.loads(line) for line in (output / "metrics.jsonl").read_text().splitlines()]
     assert [step["step"] for step in metrics] == list(range(1, total + 1))
     assert "val-core/code_taco_verified/acc/mean@1" in metrics[3]
     trained = load_file(output / "model" / "model.safetensors")
-    whole = shards(outcome.latest(output / "checkpoints"))
+    whole = shards(output / "checkpoints" / f"global_step_{total}")
     assert all(trained[name].equal(whole[name]) for name in trained)
     start = load_file(files["model"] / "model.safetensors")
     assert max(float((trained[name] - start[name]).abs().max()) for name in start) > 1e-3
@@ -176,7 +178,7 @@ def test_a_killed_engine_ends_the_dialogues(pair, files, tmp_path):
     assert status == 1 and noticed < WITHIN_S, said
     assert "EngineDeadError" in said or "Executor failed" in said, said  # waiting for tokens, or for sleep
     assert disagreements(training.output, FP32_BOUND) == []
-    assert outcome.checkpoint_step(training.output / "checkpoints") >= 2
+    assert checkpoint.checkpoint_step(training.output / "checkpoints") >= 2
     nothing_left(pair)
 
 

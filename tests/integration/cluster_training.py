@@ -9,9 +9,9 @@ import time
 from pathlib import Path
 
 from cobalt.errors import InfraError, InputError
-from cobalt.training import entry, outcome
-from cobalt.training.private import RUNNER
+from cobalt.training import checkpoint, worker
 from cobalt.training.process import writer_lock
+from cobalt.training.verl_compat import RUNNER
 
 
 def standin(config: str) -> None:
@@ -29,7 +29,7 @@ def standin(config: str) -> None:
                 _await(Path(output, "killed"))
                 time.sleep(2)
                 (checkpoints / "global_step_8" / "actor").mkdir(parents=True)
-                (checkpoints / outcome.LATEST).write_text("8")
+                (checkpoints / checkpoint.LATEST).write_text("8")
                 time.sleep(600)
 
     output = Path(config).parents[2]
@@ -51,10 +51,10 @@ def launch(config: str) -> None:
     """The training process up to where it reads the step to go on from."""
 
     def prepare(config):
-        raise InputError(f"goes on from {outcome.checkpoint_step(Path(config.trainer.default_local_dir))}")
+        raise InputError(f"goes on from {checkpoint.checkpoint_step(Path(config.trainer.default_local_dir))}")
 
-    entry.prepare, entry.missing_devices, entry._import_verl = prepare, lambda *_: None, lambda: None
-    sys.exit(entry.main([config]))
+    worker.prepare, worker.missing_devices, worker._import_verl = prepare, lambda *_: None, lambda: None
+    sys.exit(worker.main([config]))
 
 
 def train(config: str) -> None:
@@ -62,12 +62,12 @@ def train(config: str) -> None:
     settings = importlib.import_module("omegaconf").OmegaConf.load(config)
 
     def run(path: Path, check_only: bool) -> None:
-        entry.prepare(settings)
-        entry.check_parts(settings)
-        entry._train(settings, private=False, address=os.environ["RAY_ADDRESS"])
+        worker.prepare(settings)
+        worker.check_parts(settings)
+        worker._train(settings, private=False, address=os.environ["RAY_ADDRESS"])
 
-    entry.run = run
-    sys.exit(entry.main([config]))
+    worker.run = run
+    sys.exit(worker.main([config]))
 
 
 if __name__ == "__main__":

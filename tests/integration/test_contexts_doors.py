@@ -12,7 +12,6 @@ from typing import Any
 import pytest
 
 from cobalt.contexts import build, parquet
-from cobalt.contexts.restore import read_parquet
 from cobalt.errors import InputError
 
 sys.path.append(str(Path(__file__).parents[1] / "golden"))
@@ -167,27 +166,3 @@ def test_verl_reads_tasks(model: Path, tmp_path: Path) -> None:
     assert dataset[2]["raw_prompt"][0] == {"role": "system", "content": "Write a Python program."}
     assert dataset[2]["extra_info"] == {"split": "train", "index": 2, "instruction": "task 2"}
     assert dataset[2]["reward_model"]["ground_truth"] == tests
-
-
-def test_files_of_the_published_layout_are_read(tmp_path: Path) -> None:
-    import datasets
-
-    contexts = [context for context in expected("train") if context["example_id"] == "many"]
-    stored = [
-        context
-        | {
-            "data_source": "code_taco_verified",
-            "prompt": context["conversation"],
-            "ability": "code",
-            "reward_model": {"style": "rule", "ground_truth": context["test_cases"]},
-            "extra_info": {
-                "split": "train",
-                "index": context["example_id"],
-                "conversation": context["conversation"],
-                "prev_best_pass_rate": context["prev_best_pass_rate"],
-            },
-        }
-        for context in contexts
-    ]
-    datasets.Dataset.from_list(stored).to_parquet(tmp_path / "train.parquet")
-    assert list(read_parquet(tmp_path / "train.parquet")) == contexts

@@ -16,8 +16,7 @@ from data_rows import many_taco, read, taco, write
 
 from cobalt.evaluator import LocalEvaluator
 from cobalt.rows import open_rows
-from cobalt.tasks.build_taco import build_taco
-from cobalt.tasks.taco_files import TacoSettings
+from cobalt.tasks.taco import TacoSettings, build_taco
 
 
 def run(script: str, *arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]:

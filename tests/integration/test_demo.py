@@ -87,9 +87,10 @@ def check(demo: Demo, control: bool) -> None:
     expected += ["evaluate", "perturb", "hack_analysis", "controls", "report"]
     assert stages == [name for name in expected if control or name != "train_single"]
     for stage in found["stages"]:
-        assert stage["wall_s"] > 0 and stage["cpu_s"] >= 0
+        assert stage["wall_s"] > 0
         assert stage["rows_out"] > 0 or stage["name"] == "hack_analysis"  # there may be no bent program
     assert sum(stage["wall_s"] for stage in found["stages"]) <= found["wall_s"]
+    assert found["stages"][expected.index("train")]["cpu_s"] > 1.0
     assert found["evaluator"]["infra_errors"] == 0 and found["evaluator"]["tests"] > 300
     training = found["training"]
     assert (training["trainer"], training["steps"], training["masked"]) == ("verl", 2, 0)

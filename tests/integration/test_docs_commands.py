@@ -13,6 +13,7 @@ from functools import cache
 from pathlib import Path
 
 import pytest
+import yaml
 
 sys.path.append(str(Path(__file__).parents[1]))
 from docs_blocks import CHECKED, ROOT, RUN, Block, blocks, pages
@@ -63,6 +64,19 @@ def test_the_check_sees_what_it_should(tmp_path):
         with pytest.raises(AssertionError):
             check(Block("x", "", "gpu", wrong).commands()[0], "x")
     check(["cobalt", "train", "--train-file", "x", "trainer.nnodes=1"], "x")
+
+
+def test_ci_runs_what_contributors_do():
+    """The workflow's commands exist, and the targets that it and `.ci/run` make are the same."""
+    workflow = yaml.safe_load((ROOT / ".github" / "workflows" / "ci.yml").read_text())
+    steps = [step["run"] for job in workflow["jobs"].values() for step in job["steps"] if "run" in step]
+    made = {"workflow": "\n".join(steps), "script": (ROOT / ".ci" / "run").read_text()}
+    targets = {name: set(re.findall(r"^make ([a-z-]+)", text, re.M)) for name, text in made.items()}
+    assert targets["script"] == {"lint", "test"} and targets["workflow"] == {"setup", "lint", "test"}
+    assert targets["workflow"] <= TARGETS
+    told = PAGES["CONTRIBUTING.md"][0].commands()
+    assert all(["make", target] in told for target in targets["workflow"])
+    assert {"push", "pull_request"} <= set(workflow[True])  # YAML reads `on` as true
 
 
 @pytest.mark.parametrize("page", [name for name, found in PAGES.items() if any(b.is_command for b in found)])
@@ -183,6 +197,27 @@ def test_quick_blocks_run(page, tmp_path):
 @pytest.mark.parametrize("page", with_mark("slow"))
 def test_all_blocks_run(page, tmp_path):
     run_page(page, True, tmp_path)
+
+
+@pytest.mark.parametrize(
+    "page", [name for name, found in PAGES.items() if any(block.language == "python" for block in found)]
+)
+def test_python_of_a_page_runs(page, tmp_path, monkeypatch):
+    """All of a page's Python blocks, one after the other, in a folder of their own."""
+    monkeypatch.chdir(tmp_path)
+    names: dict[str, object] = {}
+    for block in PAGES[page]:
+        if block.language == "python":
+            exec(compile(block.text, block.place, "exec"), names)
+
+
+@pytest.mark.xfail(strict=True, reason="names of the packages as they will be")
+def test_the_tour_names_files_that_there_are():
+    text = (ROOT / "docs" / "tour.md").read_text(encoding="utf-8")
+    named = re.findall(r"`((?:cobalt|preproc|scripts|verl|examples)/[\w./-]+|\w+\.py)`", text)
+    assert len(named) > 30
+    assert [name for name in named if not (ROOT / name).exists()] == []
+    assert "TODO" not in text
 
 
 def test_links_lead_somewhere():

@@ -18,8 +18,8 @@ from cobalt.errors import InputError
 from cobalt.evaluator import LocalEvaluator
 from cobalt.rows import read_rows
 from cobalt.tasks.own import make_task
+from cobalt.training.config import compose
 from cobalt.training.launch import train
-from cobalt.training.settings import compose
 
 ROOT = Path(__file__).parents[2]
 EXAMPLES = ROOT / "examples"

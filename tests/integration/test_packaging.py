@@ -112,7 +112,7 @@ def test_contents(wheel):
 
 
 def test_the_checkout_and_the_wheel_read_the_same_folder():
-    from cobalt.training.settings import CONFIG_DIR
+    from cobalt.training.config import CONFIG_DIR
 
     assert CONFIG_DIR == ROOT / "verl" / "config"
     assert not list((ROOT / "verl").rglob("*.py"))
@@ -275,7 +275,9 @@ def test_wheel_and_sdist_install_from_the_index(tmp_path):
 
 
 def test_forms_and_citation_are_well_formed():
-    for path in (ROOT / ".github" / "ISSUE_TEMPLATE").glob("*.yml"):
+    forms = sorted((ROOT / ".github" / "ISSUE_TEMPLATE").glob("*.yml"))
+    assert [path.stem for path in forms] == ["config", "difference", "fault"]
+    for path in forms:
         form = yaml.safe_load(path.read_text())
         if path.name == "config.yml":
             continue

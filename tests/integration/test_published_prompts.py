@@ -14,11 +14,12 @@ import pyarrow.parquet as parquet
 import pytest
 
 sys.path.append(str(Path(__file__).parents[1] / "unit"))
+sys.path.append(str(Path(__file__).parents[2] / "scripts"))
 from data_rows import lcb, read, write
+from import_prompts import main as import_prompts
 from rollout_tools import ScriptedEngine, fence
 
 from cobalt.analysis.judge import JudgeSettings, judge_file
-from cobalt.commands.import_prompts import main as import_prompts
 from cobalt.evaluator import LocalEvaluator
 from cobalt.prompts import ALL_PASSED_MARKER, FEEDBACK_MARKER, JUDGE_FIELDS, load
 from cobalt.rollouts.multi_turn import multi_turn

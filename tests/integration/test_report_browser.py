@@ -234,11 +234,10 @@ def test_links_from_charts_other_runs_and_dead_addresses(report, visit):
     page.wait_for_function("location.hash.startsWith('#/t/cobalt/')")
     page = visit(report, "#/t/cobalt/no-such-task/0/0")
     page.wait_for_selector("text=This report has no trajectory")
-    for link in (
-        visit(report)
-        .locator("#report a[href]")
-        .evaluate_all("nodes => nodes.map(n => n.getAttribute('href'))")
-    ):
+    links = visit(report).locator("#report a[href]")
+    found = links.evaluate_all("nodes => nodes.map(n => n.getAttribute('href'))")
+    assert found, "the report has no links"
+    for link in found:
         assert link.startswith("#") or (report.parent / link).is_file(), link
 
 

@@ -9,7 +9,6 @@ import pytest
 from chat_server import without_times
 
 from cobalt.manifest import read_manifest
-from cobalt.prompts import load
 from cobalt.rollouts.multi_turn import main
 from cobalt.rows import read_rows
 from cobalt.tasks import tiny
@@ -20,14 +19,13 @@ pytestmark = pytest.mark.slow
 
 @pytest.fixture(scope="module")
 def model(tmp_path_factory):
-    from cobalt.training.reference.recipe import Recipe
-    from cobalt.training.reference.tokenizer import build_tokenizer
-    from cobalt.training.reference.train import build_model
+    import torch
+    from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer
 
-    folder = tmp_path_factory.mktemp("random")
-    tokenizer = build_tokenizer(load("tiny"))
-    build_model(Recipe(), len(tokenizer)).save_pretrained(folder)
-    tokenizer.save_pretrained(folder)
+    folder, reference = tmp_path_factory.mktemp("random"), ROOT / "models" / "tiny-reference"
+    torch.manual_seed(2)
+    AutoModelForCausalLM.from_config(AutoConfig.from_pretrained(reference)).save_pretrained(folder)
+    AutoTokenizer.from_pretrained(reference).save_pretrained(folder)
     return folder
 
 

@@ -139,7 +139,7 @@ def test_tasks_from_taco_and_livecodebench_files(tmp_path, capsys):
 def test_the_adapters_of_the_small_configuration_reach_verl():
     from cobalt.run.config import load
     from cobalt.run.trainings import overrides
-    from cobalt.training.settings import compose
+    from cobalt.training.config import compose
 
     given = load(next(path for path in CONFIGS if "24gb" in path.stem)).train
     config = compose(given.recipe, given.profile, "published", {}, overrides(given))

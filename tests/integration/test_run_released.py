@@ -8,10 +8,10 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pyarrow.parquet as pq
 import pytest
 from hub_server import hub
 
-from cobalt.contexts.restore import read_parquet
 from cobalt.errors import InputError
 from cobalt.run.cli import main
 
@@ -73,7 +73,7 @@ def test_a_run_from_released_files_to_training_data(released):
         words = [sys.executable, *map(str, [*door, "-o", made, *model, *flags])]
         assert subprocess.run(words, capture_output=True, cwd=folder).returncode == 0
         assert rows(out / "contexts" / f"{split}.jsonl") == rows(made)
-    kept = list(read_parquet(out / "parquet" / "test.parquet"))
+    kept = pq.read_table(out / "parquet" / "test.parquet").to_pylist()
     assert len(kept) == len(rows(out / "contexts" / "validation.jsonl"))
     assert max(len(row["conversation"]) for row in kept) > 2
     # One trajectory of a task at most: its programs are the same wherever they are shown.

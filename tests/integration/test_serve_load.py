@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 from serve_session import application, before_ray, free_port, ray_session
 
+from cobalt.errors import InputError
 from cobalt.evaluator.client import HttpEvaluator, ServeEvaluator
 from cobalt.evaluator.request import TOKEN_VARIABLE
 
@@ -73,7 +74,7 @@ def test_many_requests_at_once_with_a_token(
         assert set(document["paths"]["/evaluator"]) == {"get", "post"}
 
         monkeypatch.setenv(TOKEN_VARIABLE, "wrong")
-        with HttpEvaluator(url) as stranger, pytest.raises(Exception, match=TOKEN_VARIABLE):
+        with HttpEvaluator(url) as stranger, pytest.raises(InputError, match=TOKEN_VARIABLE):
             stranger.evaluate(*program(0)[:2])
 
         told = metrics(ray_here, 3 * count)

@@ -19,7 +19,7 @@ from cobalt.errors import InfraError, InputError
 from cobalt.rewards.cobalt import PLAIN, shaped_reward
 from cobalt.text import extract_code
 from cobalt.training.launch import train
-from cobalt.training.outcome import TrainResult
+from cobalt.training.result import TrainResult
 
 pytestmark = pytest.mark.slow
 SMALL = (

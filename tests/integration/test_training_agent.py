@@ -13,7 +13,7 @@ from types import SimpleNamespace
 import pytest
 from training_assets import PROGRAMS, TESTS, make_model
 
-from cobalt.training.settings import CONFIG_DIR, compose
+from cobalt.training.config import CONFIG_DIR, compose
 
 pytestmark = pytest.mark.slow
 

@@ -16,8 +16,8 @@ from omegaconf import OmegaConf
 from serve_session import Cluster, end
 from training_assets import make_model, rows, write
 
-from cobalt.training import outcome
-from cobalt.training.asked import composed
+from cobalt.training import checkpoint, result
+from cobalt.training.config import composed
 
 pytestmark = pytest.mark.slow
 PROGRAM = Path(__file__).with_name("cluster_training.py")
@@ -123,8 +123,8 @@ def test_the_runner_of_a_cluster_trains_and_says_what_failed(ray_cluster, tmp_pa
     kind, said = failure(training, 300)
     assert kind == "fault" and said.startswith("the second step fails in "), said
     assert int(said.split()[-1]) not in (training.pid, os.getpid())
-    (step,) = outcome.read_metrics([tmp_path / "metrics.jsonl"])
+    (step,) = result.read_metrics([tmp_path / "metrics.jsonl"])
     assert step["step"] == 1 and step["actor/grad_norm"] > 0
-    assert outcome.checkpoint_step(tmp_path / "out" / "checkpoints") == 1
-    made = json.loads((tmp_path / "out/checkpoints/global_step_1" / outcome.MADE_BY).read_text())
+    assert checkpoint.checkpoint_step(tmp_path / "out" / "checkpoints") == 1
+    made = json.loads((tmp_path / "out/checkpoints/global_step_1" / checkpoint.MADE_BY).read_text())
     assert (made["devices"], made["strategy"]) == (1, "fsdp2") and len(made["data_sha256"]) == 64

@@ -15,7 +15,7 @@ import torch
 from omegaconf import OmegaConf
 from training_assets import make_model
 
-from cobalt.training.settings import CONFIG_DIR, compose
+from cobalt.training.config import CONFIG_DIR, compose
 
 pytestmark = pytest.mark.slow
 RANKS, ROWS = 2, 6

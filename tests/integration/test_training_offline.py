@@ -67,6 +67,12 @@ def test_a_resumed_run_learns_what_an_uninterrupted_one_does(groups, tmp_path):
         run(groups, tmp_path / "whole", resume="never")
 
 
+def test_a_stop_that_is_asked_for_early_makes_no_step(groups, tmp_path):
+    done = run(groups, tmp_path / "early", stop=lambda: True)
+    assert (done.steps, done.stopped, done.metrics, done.model) == (0, True, [], None)
+    assert run(groups, tmp_path / "early").steps == 4
+
+
 def test_two_processes_learn_what_one_does_and_go_on_from_its_checkpoint(groups, tmp_path):
     two = ("trainer.n_gpus_per_node=2",)
     whole = run(groups, tmp_path / "whole")

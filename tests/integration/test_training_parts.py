@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from types import SimpleNamespace
 
 import numpy as np
@@ -12,9 +13,9 @@ from omegaconf import OmegaConf
 from cobalt.errors import InfraError, InputError
 from cobalt.rewards.groups import grpo
 from cobalt.rewards.verpo import Constants, advantages
-from cobalt.training import outcome
+from cobalt.training import checkpoint
+from cobalt.training.config import choices, compose
 from cobalt.training.scoring import masked_keys
-from cobalt.training.settings import choices, compose
 
 pytestmark = pytest.mark.slow
 
@@ -188,12 +189,12 @@ def test_bounds_below_the_longest_sequence_are_raised():
 )
 def test_every_recipe_resolves_to_our_parts_on_gpus(recipe):
     """The vLLM profile is composed and accepted by the installed verl; nothing of it is run here."""
-    from cobalt.training.attention import settle
+    from cobalt.training.attention import choose_attention
+    from cobalt.training.config import CONFIG_DIR
     from cobalt.training.prepare import check_parts
-    from cobalt.training.settings import CONFIG_DIR
 
     config = compose(recipe, "gpu", "published", {"cobalt.config_dir": str(CONFIG_DIR)})
-    assert settle(config).startswith("attention: ")
+    assert choose_attention(config).startswith("attention: ")
     check_parts(config)
     assert config.trainer.v1.trainer_mode == "cobalt" and config.actor_rollout_ref.rollout.name == "vllm"
 
@@ -208,11 +209,21 @@ def test_every_recipe_resolves_to_our_parts_on_gpus(recipe):
     ],
 )
 def test_parts_that_are_not_ours_are_refused(override, message):
+    from cobalt.training.config import CONFIG_DIR
     from cobalt.training.prepare import check_parts
-    from cobalt.training.settings import CONFIG_DIR
 
     config = compose("mt_grpo", "gpu", "published", {"cobalt.config_dir": str(CONFIG_DIR)}, [override])
     with pytest.raises(InputError, match=message):
+        check_parts(config)
+
+
+def test_verls_own_loops_find_no_server_on_cpu():
+    from cobalt.training.config import CONFIG_DIR
+    from cobalt.training.prepare import check_parts
+
+    none = ["actor_rollout_ref.rollout.agent.agent_loop_manager_class=null"]
+    config = compose("verpo", "cpu", "tiny", {"cobalt.config_dir": str(CONFIG_DIR)}, none)
+    with pytest.raises(InputError, match="not to our BatchManager"):
         check_parts(config)
 
 
@@ -237,19 +248,19 @@ def test_another_verl_is_noticed(monkeypatch):
     """The guards of the private names: each says what is not as it was."""
     from verl.trainer.ppo.v1.trainer_sync import PPOTrainerSync
 
-    from cobalt.training import private
+    from cobalt.training import verl_compat
 
-    private.check_trainer(PPOTrainerSync)
-    monkeypatch.setattr(private, "version", lambda name: "0.9.2")
+    verl_compat.check_trainer(PPOTrainerSync)
+    monkeypatch.setattr(verl_compat, "version", lambda name: "0.9.2")
     with pytest.raises(InputError, match=r"verl 0\.9\.2 is installed, but .* 0\.9\.1 only"):
-        private.check_version()
+        verl_compat.check_version()
 
     class Renamed(PPOTrainerSync):
         def _compute_advantage(self, batch):
             pass
 
     with pytest.raises(ImportError, match=r"_compute_advantage is not as it is in verl 0\.9\.1"):
-        private.check_trainer(Renamed)
+        verl_compat.check_trainer(Renamed)
 
 
 @pytest.fixture(scope="module")
@@ -304,10 +315,12 @@ def test_dialogues_of_the_batch_path_are_masked_judged_and_reproducible(batch_pa
     from cobalt.training.cpu.batch import Sampling
 
     rows, how = dialogue_rows(3), Sampling(2, 1.0, 1.0, 7, False)
+    started = time.monotonic()
     samples, waiting_s = batch_path._dialogues(rows, how)
+    took_s = time.monotonic() - started
     again, _ = batch_path._dialogues(rows, how)
     alone, _ = batch_path._dialogues(rows[:1], how)
-    assert len(samples) == 6 and waiting_s >= 0
+    assert len(samples) == 6 and 0 < waiting_s < took_s
     assert [sample.response for sample in again] == [sample.response for sample in samples]
     assert [sample.response for sample in alone] == [sample.response for sample in samples[:2]]
     eos = batch_path.tokenizer.eos_token_id
@@ -356,7 +369,7 @@ def fitted(tmp_path, monkeypatch, metrics_of, steps=4):
     trainer.config = compose("cobalt", "cpu", "tiny", values, overrides)
     trainer.global_steps, trainer.total_training_steps, trainer.steps_per_epoch = 0, steps, 100
     trainer.trainer_mode, trainer.parameter_sync_step, trainer.use_critic = "sync", 1, False
-    trainer._stop_request = folder.parent / outcome.STOP_REQUEST
+    trainer._stop_request = folder.parent / checkpoint.STOP_REQUEST
     trainer.timing_raw, trainer.dump_executor = {}, None
     trainer.checkpoint_callback = SimpleNamespace(on_save=lambda **_: None)
     trainer.train_dataloader = SimpleNamespace(state_dict=dict)
@@ -378,7 +391,7 @@ def fitted(tmp_path, monkeypatch, metrics_of, steps=4):
     try:
         trainer.fit(None)
     finally:
-        made = sorted(path.parent.name for path in folder.glob(f"*/{outcome.MADE_BY}"))
+        made = sorted(path.parent.name for path in folder.glob(f"*/{checkpoint.MADE_BY}"))
     return called, logged, made
 
 
@@ -392,7 +405,7 @@ def test_the_stop_checkpoint_is_saved_before_the_rollout_wakes(tmp_path, monkeyp
     called, logged, made = fitted(tmp_path, monkeypatch, metrics)
     assert called == ["step 1", "wake", "step 2", "save", "wake"]
     assert [step for step, _ in logged] == [1, 2] and made == ["global_step_2"]
-    assert (tmp_path / "out" / "checkpoints" / outcome.LATEST).read_text() == "2"
+    assert (tmp_path / "out" / "checkpoints" / checkpoint.LATEST).read_text() == "2"
 
 
 def test_a_loss_that_is_no_number_is_logged_and_never_saved(tmp_path, monkeypatch):

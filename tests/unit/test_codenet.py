@@ -14,8 +14,8 @@ import pytest
 from cobalt.data import main as data_main
 from cobalt.errors import InputError
 from cobalt.prompts import TINY
-from cobalt.tasks.codenet import CodenetCounts, CodenetSettings, groups_of, statement_of
-from cobalt.tasks.codenet_door import build_codenet, main
+from cobalt.tasks.codenet import build_codenet, main
+from cobalt.tasks.codenet_tree import CodenetCounts, CodenetSettings, groups_of, statement_of
 
 sys.path.append(str(Path(__file__).parent))
 from data_rows import read
@@ -128,7 +128,7 @@ def test_same_bytes_and_parquet(tmp_path: Path) -> None:
 def test_the_offline_recipe_reads_the_groups(tmp_path: Path) -> None:
     from types import SimpleNamespace
 
-    from cobalt.training.stored import check_groups
+    from cobalt.training.offline_data import check_groups
 
     root = tree(tmp_path / "net", {"p00001": programs(6, 6)})
     build_codenet(root, tmp_path / "groups.parquet", CodenetSettings(TINY))

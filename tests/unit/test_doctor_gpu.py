@@ -12,11 +12,11 @@ from types import SimpleNamespace
 
 import pytest
 
-from cobalt.commands import doctor, doctor_gpu
+from cobalt.commands import doctor
 from cobalt.errors import InfraError, InputError
-from cobalt.training import gpu_checks, smoke
+from cobalt.training import gpu_checks, gpu_doctor, smoke
 from cobalt.training.gpu_checks import FAILED, OK, UNCHECKED, WARNING, Line
-from cobalt.training.memory import Sizes
+from cobalt.training.sizes import Sizes
 
 EIGHT_B = Sizes(4096, 36, 32, 8, 128, 12288, 151936, False)  # Qwen3-8B
 Usage = namedtuple("Usage", "total used free")
@@ -37,25 +37,9 @@ def test_limits_of_control_groups_of_version_2(tmp_path):
         "sys/fs/cgroup/user/job/cpu.max": "150000 100000\n",
         "sys/fs/cgroup/user/job/pids.max": "max\n",
     })  # fmt: skip
-    asked = [("memory", "memory.max"), ("cpu", "cpu.max"), ("pids", "pids.max")]
-    found = [doctor_gpu.group_limit(tmp_path, name, file, "none") for name, file in asked]
+    found = [gpu_doctor.group_limit(tmp_path, f"{name}.max") for name in ("memory", "cpu", "pids")]
     assert found == [1000, 1.5, None]
-
-
-def test_limits_of_control_groups_of_version_1(tmp_path):
-    put(tmp_path, {
-        "proc/self/cgroup": "4:memory:/box\n3:cpu,cpuacct:/\n2:pids:/box\n1:name=systemd:/x\n0::/\n",
-        "sys/fs/cgroup/memory/box/memory.limit_in_bytes": "5000",
-        "sys/fs/cgroup/memory/memory.limit_in_bytes": "9223372036854771712",
-        "sys/fs/cgroup/cpu,cpuacct/cpu.cfs_quota_us": "-1",
-        "sys/fs/cgroup/cpu,cpuacct/cpu.cfs_period_us": "100000",
-        "sys/fs/cgroup/pids/box/pids.max": "77",
-    })  # fmt: skip
-    asked = [("memory", "memory.limit_in_bytes"), ("cpu", "cpu.cfs_quota_us"), ("pids", "pids.max")]
-    assert [doctor_gpu.group_limit(tmp_path, name, "no", old) for name, old in asked] == [5000, None, 77]
-    put(tmp_path, {"sys/fs/cgroup/cpu,cpuacct/cpu.cfs_quota_us": "250000"})
-    assert doctor_gpu.group_limit(tmp_path, "cpu", "no", "cpu.cfs_quota_us") == 2.5
-    assert doctor_gpu.group_limit(tmp_path / "nothing", "cpu", "cpu.max", "no") is None
+    assert gpu_doctor.group_limit(tmp_path / "nothing", "cpu.max") is None
 
 
 def test_a_small_container_is_told(tmp_path, monkeypatch):
@@ -64,43 +48,43 @@ def test_a_small_container_is_told(tmp_path, monkeypatch):
         "sys/fs/cgroup/pids.max": "512", "sys/fs/cgroup/cpu.max": "50000 100000",
     })  # fmt: skip
     monkeypatch.setattr(resource, "getrlimit", lambda kind: (1024, 2048))
-    lines = {line.name: line for line in doctor_gpu.limits(EIGHT_B, tmp_path)}
+    lines = {line.name: line for line in gpu_doctor.limits(EIGHT_B, tmp_path)}
     assert lines["main memory"].state == WARNING and "20.0 GiB (the container's" in lines["main memory"].found
     assert "122 GiB" in lines["main memory"].advice  # 16 bytes for each of 8.19e9 parameters
     assert lines["pids limit"].state == WARNING and lines["open files"].state == FAILED
-    *_, cores, needed = doctor_gpu.evaluator(["landlock"], tmp_path)
-    assert cores.advice == "cobalt.evaluator_workers=1" and needed.state == WARNING
-    assert next(doctor_gpu.evaluator([], tmp_path)).state == FAILED
+    *_, cores = gpu_doctor.evaluator(["landlock"], tmp_path)
+    assert cores.advice == "cobalt.evaluator_workers=1" and cores.state == WARNING
+    assert next(gpu_doctor.evaluator([], tmp_path)).state == FAILED
 
 
 @pytest.mark.parametrize(
     ("gib", "gpus", "state"), [(16, 8, OK), (2, 8, WARNING), (0.0625, 1, WARNING), (0.0625, 2, FAILED)]
 )
 def test_shared_memory(monkeypatch, gib, gpus, state):
-    monkeypatch.setattr(doctor_gpu.shutil, "disk_usage", lambda path: Usage(gib * 2**30, 0, 0))
-    line = doctor_gpu.shared_memory(gpus)
+    monkeypatch.setattr(gpu_doctor.shutil, "disk_usage", lambda path: Usage(gib * 2**30, 0, 0))
+    line = gpu_doctor.shared_memory(gpus)
     assert line.state == state and (state == OK or "--shm-size=8g" in line.advice)
 
 
 @pytest.mark.parametrize(("free", "states"), [(500, [OK, OK]), (60, [OK, FAILED]), (20, [WARNING, FAILED])])
 def test_disk_for_a_model_of_8b(monkeypatch, tmp_path, free, states):
-    monkeypatch.setattr(doctor_gpu.shutil, "disk_usage", lambda path: Usage(0, 0, free * 2**30))
-    lines = list(doctor_gpu.disks(tmp_path / "not" / "there", EIGHT_B))
+    monkeypatch.setattr(gpu_doctor.shutil, "disk_usage", lambda path: Usage(0, 0, free * 2**30))
+    lines = list(gpu_doctor.disks(tmp_path / "not" / "there", EIGHT_B))
     assert [line.state for line in lines] == states
     assert "15.3 GiB for the model" in lines[0].found and "106.8 GiB for a checkpoint" in lines[1].found
 
 
 def test_files_of_a_model(tmp_path, monkeypatch):
-    monkeypatch.setattr(doctor_gpu.socket, "create_connection", refuse)
+    monkeypatch.setattr(gpu_doctor.socket, "create_connection", refuse)
     shards = {"weight_map": {"a": "model-1.safetensors", "b": "model-2.safetensors"}}
     put(tmp_path, {"config.json": "{}", "tokenizer_config.json": "{}", "model-1.safetensors": "",
                    "model.safetensors.index.json": json.dumps(shards)})  # fmt: skip
-    (line,) = doctor_gpu.hub(str(tmp_path))
+    (line,) = gpu_doctor.hub(str(tmp_path))
     assert line.state == FAILED and "model-2.safetensors is not here" in line.found
     put(tmp_path, {"model-2.safetensors": ""})
-    (line,) = doctor_gpu.hub(str(tmp_path))
+    (line,) = gpu_doctor.hub(str(tmp_path))
     assert line.state == OK and "4 files" in line.found
-    files, reached = doctor_gpu.hub("nobody/nothing")
+    files, reached = gpu_doctor.hub("nobody/nothing")
     assert files.state == FAILED and "hf download nobody/nothing" in files.advice
     assert reached.state == WARNING and "cannot be reached (no way)" in reached.found
 
@@ -115,24 +99,24 @@ def test_a_taken_port_is_told(monkeypatch):
         taken.bind(("0.0.0.0", 0))
         taken.listen()
         number = taken.getsockname()[1]
-        monkeypatch.setattr(doctor_gpu, "PORTS", ((number, "Ray"),))
-        (line,) = doctor_gpu.ports()
+        monkeypatch.setattr(gpu_doctor, "PORTS", ((number, "Ray"),))
+        (line,) = gpu_doctor.ports()
         assert line.state == WARNING and line.found == "taken (Ray)"
         monkeypatch.setenv("RAY_ADDRESS", "10.0.0.1:6379")
-        assert next(doctor_gpu.ports()).state == OK
-    assert next(doctor_gpu.ports()).found == "free (Ray)"
+        assert next(gpu_doctor.ports()).state == OK
+    assert next(gpu_doctor.ports()).found == "free (Ray)"
 
 
 def test_the_driver(tmp_path, monkeypatch):
-    monkeypatch.setattr(doctor_gpu.shutil, "which", lambda name: None)
-    assert doctor_gpu.driver(tmp_path).state == UNCHECKED
+    monkeypatch.setattr(gpu_doctor.shutil, "which", lambda name: None)
+    assert gpu_doctor.driver(tmp_path).state == UNCHECKED
     kernel = "NVRM version: NVIDIA UNIX x86_64 Kernel Module  580.95.05  Tue Sep 2\n"
     put(tmp_path, {"proc/driver/nvidia/version": kernel})
-    assert doctor_gpu.driver(tmp_path) == Line("driver", OK, "580.95.05")
-    monkeypatch.setattr(doctor_gpu.shutil, "which", lambda name: "/bin/nvidia-smi")
+    assert gpu_doctor.driver(tmp_path) == Line("driver", OK, "580.95.05")
+    monkeypatch.setattr(gpu_doctor.shutil, "which", lambda name: "/bin/nvidia-smi")
     answer = SimpleNamespace(returncode=9, stdout="NVIDIA-SMI has failed\n", stderr="")
-    monkeypatch.setattr(doctor_gpu.subprocess, "run", lambda *_, **__: answer)
-    assert doctor_gpu.driver(tmp_path).state == FAILED
+    monkeypatch.setattr(gpu_doctor.subprocess, "run", lambda *_, **__: answer)
+    assert gpu_doctor.driver(tmp_path).state == FAILED
 
 
 @pytest.mark.parametrize(
@@ -188,14 +172,6 @@ def test_sequences_that_see_each_other_are_a_failure(monkeypatch):
     assert gpu_checks.model_class("qwen3", "cpu").state == FAILED
 
 
-def test_a_recipe_line_names_attention_and_kernels():
-    line = gpu_checks.recipe("mt_grpo", "gpu")
-    assert "packed, checkpointing, fused kernels, torch.compile; off: liger" in line.found
-    assert "1 x 4 GPUs, rollout vllm" in line.found
-    wrong = gpu_checks.tried("recipe cobalt", lambda: gpu_checks.recipe("cobalt", "none"))
-    assert wrong.state == FAILED and wrong.found.startswith("InputError: profile 'none' is unknown")
-
-
 @pytest.mark.parametrize("count", [1, 2])
 def test_devices_agree_on_a_sum(monkeypatch, count):
     line = gpu_checks.all_reduce(count, "gloo", "2.28")
@@ -226,7 +202,7 @@ def checked(monkeypatch):
     """A doctor whose checks answer what the test says."""
     lines = [Line("one", OK, "fine"), Line("two", UNCHECKED, "no GPU"), Line("three", WARNING, "few", "more")]
     monkeypatch.setattr(doctor, "try_limits", lambda level: {"one": "held"})
-    monkeypatch.setattr(doctor_gpu, "examine", lambda *_: list(lines))
+    monkeypatch.setattr(gpu_doctor, "examine", lambda *_: list(lines))
     return lines
 
 
@@ -254,8 +230,8 @@ def test_a_smoke_training_is_one_more_line(checked, monkeypatch, capsys):
     assert "FAILED  smoke" in capsys.readouterr().out
 
 
-def test_flags_of_gpu_trainings_need_gpu():
-    with pytest.raises(SystemExit):
-        doctor.main(["--smoke"])
-    with pytest.raises(SystemExit):
-        doctor.main(["--gpu", "--profile", "none"])
+def test_flags_of_gpu_trainings_need_gpu(capsys):
+    for flags, said in ((["--smoke"], "--gpu"), (["--gpu", "--profile", "none"], "--profile")):
+        with pytest.raises(SystemExit, match="2"):
+            doctor.main(flags)
+        assert said in capsys.readouterr().err

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import datetime
 import gzip
 import json
@@ -14,6 +15,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from cobalt.errors import InputError
+from cobalt.output import row_ids
+from cobalt.pipeline import run_rows
 from cobalt.rejects import Rejects, checked
 from cobalt.rollouts.source import Source
 from cobalt.rows import Rows, UniqueIds, open_rows
@@ -141,6 +144,25 @@ def test_rejects(tmp_path: Path) -> None:
     assert not rejects.path.exists()
     with pytest.raises(InputError, match="--on_bad_row must be one of"):
         Rejects(out, "ignore")
+
+
+def test_one_as_a_number_and_as_a_text_are_two_ids_everywhere(tmp_path: Path) -> None:
+    rows = [{"id": 1}, {"id": "1"}]
+    path = write(tmp_path / "x.jsonl", rows)
+    ids = UniqueIds()
+    assert [ids(row, where) for where, row in open_rows(path)] == [1, "1"]
+    assert Source(str(path), lambda row, where: None).ids == [1, "1"]
+    assert list(row_ids(path)) == [1, "1"]
+
+    async def work(row: dict[str, Any]) -> dict[str, Any]:
+        return row
+
+    for _ in range(2):
+        done = asyncio.run(run_rows(rows, work, output=tmp_path / "o.jsonl", concurrency=1, settings={}))
+    assert (done.total, done.resumed) == (2, 2)
+    for again in rows:
+        with pytest.raises(InputError, match="occurs twice"):
+            ids(again, "x:3")
 
 
 def test_the_inference_doors_read_them_too(tmp_path: Path) -> None:

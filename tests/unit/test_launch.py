@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from cobalt.errors import InputError
-from cobalt.training import launch
-from cobalt.training.outcome import TrainResult
+from cobalt.training import cli
+from cobalt.training.result import TrainResult
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -55,10 +55,10 @@ def asked(monkeypatch, tmp_path):
 
     def run(*arguments):
         given.clear()
-        assert launch.main([*arguments, "--dry_run"]) == 0
+        assert cli.main([*arguments, "--dry_run"]) == 0
         return given
 
-    monkeypatch.setattr(launch, "train", train)
+    monkeypatch.setattr(cli, "train", train)
     monkeypatch.chdir(tmp_path)
     return run
 
@@ -130,12 +130,12 @@ def test_flags_and_overrides_may_be_mixed(monkeypatch, capsys):
         given.update(arguments)
         return TrainResult(output=Path("out"), plan={})
 
-    monkeypatch.setattr(launch, "train", train)
+    monkeypatch.setattr(cli, "train", train)
     arguments = [
         "trainer.nnodes=2", "--train-file", "a", "--val_file", "b", "data.seed=3", "--model", "m",
         "-o", "out", "--steps", "7", "+data.extra=1", "--dry_run",
     ]  # fmt: skip
-    assert launch.main(arguments) == 0
+    assert cli.main(arguments) == 0
     assert given["overrides"] == ["trainer.nnodes=2", "data.seed=3", "+data.extra=1"]
     assert (given["steps"], given["train_file"], given["profile"]) == (7, "a", "gpu")
     assert "everything is in place" in capsys.readouterr().out
@@ -151,10 +151,10 @@ def test_stopped_and_finished_runs_both_end_with_0(monkeypatch, capsys):
         assert arguments["stop"]()
         return result
 
-    monkeypatch.setattr(launch, "train", train)
+    monkeypatch.setattr(cli, "train", train)
     before = signal.getsignal(signal.SIGTERM)
     arguments = ["--train_file", "a", "--model", "m", "-o", "out", "--recipe", "offline_rl", "--wandb"]
-    assert launch.main(arguments) == 0
+    assert cli.main(arguments) == 0
     assert "stopped after step 4 of 9; the same command goes on" in capsys.readouterr().out
     assert signal.getsignal(signal.SIGTERM) is before
     assert given["overrides"] == ["trainer.logger=[console,file,tensorboard,wandb]"]
@@ -173,6 +173,8 @@ def test_stopped_and_finished_runs_both_end_with_0(monkeypatch, capsys):
         (["--ptb_file", "c", "--val_file", "b"], "belongs to recipes like cobalt_ptb"),
         ([], "--val_file is missing, which recipe cobalt needs"),
         (["--recipe", "offline_rl"], "cannot be read as Parquet"),
+        (["--recipe", "offline_rl", "cobalt.reward=a:b"], "recipe offline_rl takes cobalt.offline.reward"),
+        (["--evaluator", "serve", "--val_file", "b"], "the CPU profile trains in a Ray cluster of its own"),
     ],
 )
 def test_mistakes_are_told_before_anything_starts(tmp_path, arguments, message, capsys):
@@ -188,7 +190,7 @@ def test_mistakes_are_told_before_anything_starts(tmp_path, arguments, message, 
         "cpu",
     ]
     try:
-        launch.main([*given, *arguments])
+        cli.main([*given, *arguments])
         said = ""
     except InputError as error:
         said = str(error)
@@ -200,7 +202,7 @@ def test_mistakes_are_told_before_anything_starts(tmp_path, arguments, message, 
 def test_an_unknown_override_is_the_users_mistake(tmp_path):
     (tmp_path / "config.json").write_text("{}")
     with pytest.raises(InputError, match=r"configuration: .*train_batch_sise"):
-        launch.main([
+        cli.main([
             "--train_file", "a", "--val_file", "b", "--model", str(tmp_path), "-o", "out",
             "--profile", "cpu", "data.train_batch_sise=4",
         ])  # fmt: skip

@@ -31,7 +31,7 @@ MAY_IMPORT = {
         "cobalt.engines.vllm_server",
         "cobalt.training",
     ),
-    "vllm": ("cobalt.engines.vllm_server", "cobalt.training.cpu.vllm_worker", "cobalt.training.private"),
+    "vllm": ("cobalt.engines.vllm_server", "cobalt.training.cpu.vllm_worker", "cobalt.training.verl_compat"),
     "verl": ("cobalt.training", "cobalt.commands.bench_ways"),
 }
 

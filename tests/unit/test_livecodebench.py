@@ -17,8 +17,17 @@ from hypothesis import strategies as st
 
 from cobalt.errors import InputError
 from cobalt.prompts import DEFAULT
-from cobalt.tasks.lcb_door import DEFAULT_INPUT, DEFAULT_OUTPUT, HUB_NAME, locate, main
-from cobalt.tasks.livecodebench import LcbSettings, convert, cut
+from cobalt.tasks.livecodebench import (
+    DEFAULT_INPUT,
+    DEFAULT_OUTPUT,
+    HUB_NAME,
+    OUTSIDE,
+    LcbSettings,
+    convert,
+    cut,
+    locate,
+    main,
+)
 from cobalt.tasks.pickled import decode_tests
 
 sys.path.append(str(Path(__file__).parent))
@@ -143,7 +152,7 @@ def test_cut(text: str, statement: str) -> None:
 
 def test_a_row() -> None:
     row = convert(lcb(note="kept"), "x", LcbSettings())
-    assert row is not None
+    assert not isinstance(row, str)
     assert row["id"] == "q1" and row["is_functional"] is False and row["note"] == "kept"
     assert row["instruction"] == DEFAULT.wrap("Add the numbers.")
     tests, public, hidden = (json.loads(row[f"{part}test_cases"]) for part in ("", "public_", "hidden_"))
@@ -158,7 +167,7 @@ def test_functional_problems() -> None:
     source = lcb(functional=True)
     stdin = convert(source, "x", LcbSettings())
     called = convert(source, "x", LcbSettings(functional="call"))
-    assert stdin is not None and called is not None
+    assert not isinstance(stdin, str) and not isinstance(called, str)
     assert stdin["is_functional"] is called["is_functional"] is True
     assert json.loads(stdin["test_cases"])["inputs"][0] == '[1, 2]\n"a"'
     assert "Solution" not in stdin["instruction"]  # as published: the starter code is not shown
@@ -182,7 +191,7 @@ def test_dates(start: str | None, end: str | None, inside: bool) -> None:
     import datetime
 
     days = [None if text is None else datetime.date.fromisoformat(text) for text in (start, end)]
-    assert (convert(lcb(), "x", LcbSettings(*days)) is not None) == inside
+    assert (convert(lcb(), "x", LcbSettings(*days)) != OUTSIDE) == inside
 
 
 BAD = [
@@ -240,6 +249,7 @@ def test_door(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Ca
     assert main([]) == 0 and Path(DEFAULT_OUTPUT).read_bytes() == first
     with pytest.raises(InputError, match="--start 2025-02-01 is after --end 2025-01-01"):
         main(["--start", "2025-02-01", "--end", "2025-01-01"])
-    with pytest.raises(SystemExit):
+    with pytest.raises(SystemExit, match="2"):
         main(["--start", "January"])
+    assert "--start" in capsys.readouterr().err
     assert locate(HUB_NAME) == f"{HUB_NAME}:test6.jsonl" and locate("x.jsonl") == "x.jsonl"

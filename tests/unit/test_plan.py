@@ -9,7 +9,7 @@ import pytest
 
 from cobalt.commands.plan import main
 from cobalt.errors import InputError
-from cobalt.training.exposure import Load, cores_needed, expose
+from cobalt.training.reward_overlap import Load, cores_needed, expose
 
 # every completion takes 100 s, every test 1 s (and none is at the limit)
 FIXED = Load(

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import json
+import random
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from transformers import AutoTokenizer
 
 from cobalt.commands import plan_page
 from cobalt.commands.plan import main
 from cobalt.errors import InputError
+from cobalt.evaluator.feedback import wrong_answer_feedback
 from cobalt.planning import scaling
 from cobalt.planning.assumptions import Assumptions
 from cobalt.planning.bench import apply
@@ -18,8 +21,10 @@ from cobalt.planning.estimate import estimate
 from cobalt.planning.from_config import workload
 from cobalt.planning.models import KNOWN, shape
 from cobalt.planning.recipes import read
+from cobalt.prompts import TINY as TINY_PROMPTS
 from cobalt.run.config import load
-from cobalt.training.exposure import Load
+from cobalt.tasks import tiny
+from cobalt.training.reward_overlap import Load
 
 ROOT = Path(__file__).parents[2]
 CONFIGS = ROOT / "configs"
@@ -57,15 +62,43 @@ def test_every_configuration_has_a_plan(path, capsys):
     assert not small.on_gpu and estimate(small).total("wall_h") < 1
 
 
+def spoken(tasks: int, turns: int) -> tuple[list[int], int]:
+    """Prompt tokens of each turn, and tokens of all first programs, of dialogues on the demo's tasks whose
+    every program guesses what its statement leaves open: one dialogue per task, in the reference's tokens.
+    """
+    tokenizer = AutoTokenizer.from_pretrained(ROOT / "models" / "tiny-reference")
+    rng, prompts, programs = random.Random(0), [0] * turns, 0
+    for spec, vague, tests in tiny.draw_specs("train", tasks, 0):
+        messages = TINY_PROMPTS.messages(tiny.statement(spec, vague))
+        for turn in range(turns):
+            prompts[turn] += len(
+                tokenizer.apply_chat_template(messages, add_generation_prompt=True, return_dict=False)
+            )
+            guess = tiny.redraw(rng, spec, vague)
+            text = f"```python\n{tiny.program(guess)}\n```"
+            programs += 0 if turn else len(tokenizer(text, add_special_tokens=False)["input_ids"]) + 1
+            told = None
+            for given, expected in reversed(tests[: tiny.N_PUBLIC]):
+                output = tiny.output_of(guess, [int(number) for number in given.split()])
+                told = told if output == expected else wrong_answer_feedback(given, output or "", expected)
+            messages += [
+                {"role": "assistant", "content": text},
+                {"role": "user", "content": TINY_PROMPTS.feedback_message(told)},
+            ]
+    return prompts, programs
+
+
 def test_the_demo_is_planned_in_its_true_size():
-    """Against counts of a run of configs/tiny.yaml (docs/planning.md): all programs, tokens within 10 %."""
-    answer = planned(TINY)
+    """Programs as configured; tokens within 10 % of those of the tasks' own statements and programs."""
+    answer, config = planned(TINY), load(TINY)
     collect, repair, train = (stage(answer, name) for name in ("collect", "repair", "train"))
+    samples, turns = config.collect.samples, config.collect.turns
     assert (collect["completions"], repair["completions"], train["completions"]) == (1200, 2400, 60 * 16 * 8)
-    assert collect["prompt_tokens"] == pytest.approx(30_096, rel=0.1)
-    assert collect["completion_tokens"] == pytest.approx(23_479, rel=0.1)
-    assert repair["prompt_tokens"] == pytest.approx(91_865 + 149_831, rel=0.1)
-    assert repair["completion_tokens"] == pytest.approx(23_426 + 23_451, rel=0.1)
+    prompts, programs = spoken(config.tasks.train, turns)
+    assert collect["prompt_tokens"] == pytest.approx(samples * prompts[0], rel=0.1)
+    assert collect["completion_tokens"] == pytest.approx(samples * programs, rel=0.1)
+    assert repair["prompt_tokens"] == pytest.approx(samples * sum(prompts[1:]), rel=0.1)
+    assert repair["completion_tokens"] == pytest.approx(samples * programs * (turns - 1), rel=0.1)
     assert answer["totals"]["gpu_h"] == 0 and 3 / 60 < answer["totals"]["wall_h"] < 30 / 60
 
 

@@ -17,10 +17,10 @@ from cobalt.rollouts.feedback import OtherTaskFeedback, Place
 from cobalt.rollouts.verdicts import verdict
 from cobalt.rows import open_rows
 from cobalt.tasks.livecodebench import LcbSettings, func_name
-from cobalt.tasks.taco_files import TacoSettings
+from cobalt.tasks.taco import TacoSettings
 from cobalt.testcases import TestCases
-from cobalt.training.asked import composed
-from cobalt.training.stored import main as make_groups
+from cobalt.training.config import composed
+from cobalt.training.offline_data import main as make_groups
 
 TESTS = TestCases.parse('{"inputs": ["1", "2"], "outputs": ["1", "2"]}')
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from cobalt.errors import InputError
@@ -450,6 +450,7 @@ def test_plain_reward_is_monotone_in_the_pass_rate(rates, b) -> None:  # type: i
 
 
 @given(RATES, RATES, PIECES)
+@example(0.5, 0.0, CODE)
 def test_a_sound_format_never_scores_below_a_broken_one(p, b, text) -> None:  # type: ignore[no-untyped-def]
     broken = reward(text, p, b)
     if broken.has_code and not broken.format_ok:

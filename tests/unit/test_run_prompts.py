@@ -13,7 +13,7 @@ from cobalt.run.job import Job
 from cobalt.run.trainings import training_stages
 from cobalt.training import launch
 from cobalt.training.dialogue import DialogueSettings
-from cobalt.training.outcome import TrainResult
+from cobalt.training.result import TrainResult
 
 MODEL = Path(__file__).parents[2] / "models/tiny-reference"
 OWN = "defaults: [mt_grpo]\ncobalt:\n  dialogue: {turns: 2, max_turn_tokens: 32}\n"
@@ -25,12 +25,13 @@ def trained(tmp_path, monkeypatch):
     """Where a training would run, notes what it shows in dialogues."""
     seen = []
 
-    def run(config, target, *_):
+    def run(config, launch, *_):
         seen.append(DialogueSettings.read(config))
-        return TrainResult(target, {"contexts": 1})
+        return TrainResult(launch, {"contexts": 1})
 
     monkeypatch.setattr(launch, "check_inputs", lambda config: None)
     monkeypatch.setattr(launch, "_run", run)
+    monkeypatch.setattr(launch, "_collect", lambda config, result, started: result)
     monkeypatch.chdir(tmp_path)
     return seen
 

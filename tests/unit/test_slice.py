@@ -114,6 +114,18 @@ def test_shorter_and_longer_trajectories() -> None:
     assert cut(dialogue(*[False] * 9), [0.0] * 9) == ([(1, 0.0), (2, 0.0), (3, 0.0)], None)
 
 
+def test_slices_follow_the_turns(tmp_path: Path) -> None:
+    task = next(each for each in GOLDEN["tasks"] if each["id"] == "many")
+    rates = [0.0, 0.25, 0.25, 0.5, 1.0]
+    long = row(task | {"samples": [[rates, rates], [[0.0] * 5, [0.0] * 5]]})
+    summary = build_contexts([long], tmp_path / "out.jsonl", tokenizer=WordTokenizer())
+    contexts = [json.loads(line) for line in (tmp_path / "out.jsonl").read_text().splitlines()]
+    shown = sorted((len(each["conversation"]) // 2 - 1, each["prev_best_pass_rate"]) for each in contexts)
+    assert shown == [(0, 0.0), (1, 0.0), (2, 0.25), (3, 0.25), (4, 0.5), (5, 1.0)]
+    assert summary.by_depth == {depth: 1 for depth in range(6)}
+    assert summary.counts()["prompt_tokens"]["by_depth"].keys() == set(range(6))
+
+
 def test_a_printed_sentence_is_no_verdict_under_the_fixed_policy() -> None:
     conversation = dialogue(False, False, False)
     for m in (3, 5, 7):

@@ -298,7 +298,7 @@ def test_folders_that_cannot_be_written(tmp_path, write):
 def test_hashes(tmp_path):
     (tmp_path / "a").write_bytes(b"abc")
     assert file_sha256(tmp_path / "a") == "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"
-    with pytest.raises(InputError):
+    with pytest.raises(InputError, match="gone"):
         file_sha256(tmp_path / "gone")
     assert settings_hash({"a": 1, "b": (1, 2)}) == settings_hash({"b": [1, 2], "a": 1})
     assert settings_hash({"a": 1}) != settings_hash({"a": "1"})

@@ -9,7 +9,7 @@ import pytest
 from cobalt.commands.study import ARMS, main
 from cobalt.commands.study_report import difference, pass_at_1, rates, report, spoiled
 from cobalt.errors import InputError
-from cobalt.training.settings import choices
+from cobalt.training.config import choices
 
 
 def write(path, *tasks):

@@ -12,7 +12,7 @@ from test_tiny import run_plainly
 
 from cobalt.prompts import TINY
 from cobalt.tasks import tiny
-from cobalt.tasks.codenet import CodenetCounts, CodenetSettings, groups_of, problem_ids
+from cobalt.tasks.codenet_tree import CodenetCounts, CodenetSettings, groups_of, problem_ids
 from cobalt.tasks.submissions import write_tree
 
 TASKS, SUBMISSIONS = 12, 16

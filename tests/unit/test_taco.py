@@ -13,15 +13,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cobalt import manifest
+from cobalt import rows as rows_module
 from cobalt.errors import InfraError, InputError
 from cobalt.prompts import DEFAULT, PROBLEM_MARKER
-from cobalt.rows import open_rows
-from cobalt.tasks.build_taco import build_taco
+from cobalt.rows import Rows, open_rows
 from cobalt.tasks.reference import ReferenceCheck
-from cobalt.tasks.splits import choose_dev, statement_key
-from cobalt.tasks.taco import TacoTask, capped, filter_row, flatten
-from cobalt.tasks.taco_door import main
-from cobalt.tasks.taco_files import TacoSettings
+from cobalt.tasks.statements import choose_dev, statement_key
+from cobalt.tasks.taco import TacoSettings, build_taco, main
+from cobalt.tasks.taco_filters import TacoTask, capped, filter_row, flatten
 
 sys.path.append(str(Path(__file__).parent))
 from data_rows import STATEMENT, many_taco, read, taco, write
@@ -244,6 +244,27 @@ def test_funnel(tmp_path: Path) -> None:
         {statement_key(r["question"]) for r in read(tmp_path / f"out_{s}.jsonl")} for s in ("train", "dev")
     ]
     assert not texts[0] & texts[1]
+
+
+def test_the_input_is_read_and_hashed_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    source = open_rows(write(tmp_path / "in.jsonl", [taco(i) for i in range(9)]))
+    passes: list[str] = []
+
+    def raw(self: Rows) -> Any:
+        passes.append("read")
+        return whole(self)
+
+    def hashed(path: Any) -> str:
+        passes.append("hashed")
+        return sha256(path)
+
+    whole, sha256 = Rows.raw, rows_module.file_sha256
+    monkeypatch.setattr(Rows, "raw", raw)
+    for module in (rows_module, manifest):
+        monkeypatch.setattr(module, "file_sha256", hashed)
+    summary = build_taco(source, tmp_path / "out.jsonl", evaluator=Judge())  # type: ignore[arg-type]
+    assert (summary.rows_out, summary.verified["false"]) == (9, 9)
+    assert sorted(passes) == ["hashed", "read"]
 
 
 def test_same_bytes_for_the_same_seed(tmp_path: Path) -> None:

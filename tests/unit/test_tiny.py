@@ -6,11 +6,14 @@ import itertools
 import json
 import random
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
 from cobalt.tasks import tiny
 from cobalt.testcases import TestCases
+
+ROOT = Path(__file__).parents[2]
 
 
 def run_plainly(code: str, stdin: str) -> str | None:
@@ -137,5 +140,8 @@ def test_write_splits(tmp_path) -> None:
     } <= set(row)
 
 
-def test_family_hash_is_stable() -> None:
-    assert tiny.family_hash() == tiny.family_hash()
+def test_the_family_is_the_one_that_the_reference_was_made_for(monkeypatch) -> None:
+    made = json.loads((ROOT / "models" / "tiny-reference" / "training.json").read_text())
+    assert tiny.family_hash() == made["family_hash"]
+    monkeypatch.setitem(tiny.OUTPUT_WEIGHTS, "list", 5)
+    assert tiny.family_hash() != made["family_hash"]

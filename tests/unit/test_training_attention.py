@@ -10,8 +10,8 @@ from transformers import AutoModelForCausalLM, LlamaConfig, MistralConfig, Qwen3
 
 from cobalt.errors import InputError
 from cobalt.training import attention, packed
-from cobalt.training.attention import FLASH, PACKED, settle
-from cobalt.training.settings import compose
+from cobalt.training.attention import FLASH, PACKED, choose_attention
+from cobalt.training.config import compose
 
 SIZES = dict(
     vocab_size=40, hidden_size=32, intermediate_size=48, num_hidden_layers=2, num_attention_heads=4,
@@ -92,7 +92,7 @@ def test_what_torch_does_not_compute_is_refused():
 @pytest.mark.parametrize("recipe", ["cobalt", "cobalt_ptb", "single_turn_grpo", "mt_grpo", "verpo"])
 def test_without_flash_attention_torch_s_own_is_taken(bare, recipe):
     config = composed(recipe=recipe)
-    said = settle(config)
+    said = choose_attention(config)
     assert "packed_sdpa (flash-attn is not installed" in said
     model = config.actor_rollout_ref.model
     assert ("token by token" in said) == (not model.use_fused_kernels)
@@ -101,7 +101,7 @@ def test_without_flash_attention_torch_s_own_is_taken(bare, recipe):
 
 def test_an_external_library_of_the_configuration_stays(bare):
     config = composed("actor_rollout_ref.model.external_lib=json")
-    settle(config)
+    choose_attention(config)
     assert config.actor_rollout_ref.model.external_lib == ["json", attention.MODULE]
 
 
@@ -109,23 +109,22 @@ def test_with_flash_attention_it_is_taken(monkeypatch):
     monkeypatch.setattr(attention, "missing", lambda name: None)
     monkeypatch.setattr(attention, "version", lambda name: "2.8.3")
     config = composed()
-    assert settle(config) == "attention: flash_attention_2 (flash-attn 2.8.3)"
+    assert choose_attention(config) == "attention: flash_attention_2 (flash-attn 2.8.3)"
     assert config.actor_rollout_ref.model.external_lib is None
 
 
 def test_what_the_configuration_says_wins():
     two = "actor_rollout_ref.actor.ppo_micro_batch_size_per_gpu=2"
     config = composed(f"{GIVEN}sdpa", "data.max_prompt_length=4096", two)
-    said = settle(config)
-    # 2 x (4096 + 6144) tokens, one byte for each pair
-    assert "as the configuration says" in said and "20,480 tokens has a mask of 0.39 GiB" in said
+    said = choose_attention(config)
+    assert said == "attention: sdpa (as the configuration says)"
     assert config.actor_rollout_ref.model.override_config.attn_implementation == "sdpa"
 
 
 @pytest.mark.parametrize("recipe", ["offline_rl", "rejection_sft"])
 def test_offline_recipes_need_no_mask(recipe):
     config = composed(recipe=recipe)
-    assert settle(config).startswith("attention: sdpa (rows are padded on the right")
+    assert choose_attention(config).startswith("attention: sdpa (rows are padded on the right")
 
 
 @pytest.mark.parametrize(
@@ -143,7 +142,7 @@ def test_offline_recipes_need_no_mask(recipe):
 def test_what_cannot_be_used_is_refused(bare, recipe, overrides, message):
     config = composed(*overrides, recipe=recipe)
     with pytest.raises(InputError, match=message):
-        settle(config)
+        choose_attention(config)
 
 
 def test_a_package_built_for_another_torch_is_as_good_as_none(monkeypatch):
@@ -159,5 +158,5 @@ def test_a_package_built_for_another_torch_is_as_good_as_none(monkeypatch):
 
 def test_the_name_may_be_given_too(bare):
     config = composed(f"{GIVEN}{PACKED}")
-    assert settle(config) == "attention: packed_sdpa (as the configuration says)"
+    assert choose_attention(config) == "attention: packed_sdpa (as the configuration says)"
     assert config.actor_rollout_ref.model.external_lib == [attention.MODULE]

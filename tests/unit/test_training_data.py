@@ -12,11 +12,12 @@ import pytest
 from omegaconf import OmegaConf
 
 from cobalt.errors import InfraError, InputError
-from cobalt.training import entry, launch, leftovers, outcome
+from cobalt.training import launch, leftovers, result, worker
+from cobalt.training.config import compose
 from cobalt.training.data import DataCheck, check_file, check_files, fit_prompts
 from cobalt.training.launch import train
-from cobalt.training.plan import make_plan
-from cobalt.training.settings import compose
+from cobalt.training.prepare import _rows
+from cobalt.training.sizes import make_plan
 
 TESTS = json.dumps({"inputs": ["1"], "outputs": ["2"]})
 
@@ -152,6 +153,30 @@ def test_several_files_are_one(tmp_path):
         check_files([one, tmp_path / "none.parquet"], what="training data", validation=False)
 
 
+@pytest.mark.parametrize("long", ["honest", "perturbed"])
+def test_shares_of_perturbed_contexts_are_of_the_rows_that_fit(tmp_path, long):
+    """Rows that are too long leave before the mix, whose shares would shift otherwise."""
+
+    def contexts(name):
+        overlong = [{"role": "user", "content": "a b c d e f g h i j"}]
+        short = [row(data_source=name, extra_info={"split": "train", "index": i}) for i in range(8)]
+        more = [row(data_source=name, prompt=overlong) for _ in range(24 if name == long else 0)]
+        return write(tmp_path / f"{name}.parquet", [*more, *short])
+
+    config = OmegaConf.create(tiny())
+    config.data.train_files, config.cobalt.ptb.file = str(contexts("honest")), str(contexts("perturbed"))
+    config.data.val_files = str(
+        write(tmp_path / "v.parquet", [row(extra_info={"split": "test", "index": 0})])
+    )
+    config.data.seed, config.data.max_prompt_length, config.cobalt.ptb.share = 3, 9, 0.5
+    config.trainer.default_local_dir = str(tmp_path / "out" / "checkpoints")
+    notes = []
+    found = _rows(config, Words(), notes)["train_files"]
+    sources = list(pd.read_parquet(found.path)["data_source"])
+    assert (sources.count("honest"), sources.count("perturbed"), found.overlong) == (4, 4, 24)
+    assert notes == ["contexts: 4 honest and 4 perturbed (share 0.5)"]
+
+
 @cache
 def tiny():
     return OmegaConf.to_yaml(compose("multi_turn", "cpu", "tiny", {}))
@@ -239,10 +264,10 @@ def test_a_training_whose_port_was_taken_is_started_again(tmp_path, monkeypatch,
 
     def failing(arguments, env, log, tick):
         folders.append(Path(env[leftovers.MARK]))
-        (folders[-1] / entry.FAILURE).write_text(json.dumps({"kind": "fault", "message": fault}))
+        (folders[-1] / worker.FAILURE).write_text(json.dumps({"kind": "fault", "message": fault}))
         return 1
 
-    monkeypatch.setattr(launch, "run_entry", failing)
+    monkeypatch.setattr(launch, "run_worker", failing)
     files = {
         f"{name}_file": write(tmp_path / f"{split}.parquet", [row(extra_info={"split": split, "index": 0})])
         for name, split in (("train", "train"), ("val", "test"))
@@ -250,5 +275,5 @@ def test_a_training_whose_port_was_taken_is_started_again(tmp_path, monkeypatch,
     with pytest.raises(InfraError, match=re.escape(fault.splitlines()[-1])):
         train(**files, model="models/tiny-reference", output=tmp_path / "out", say=said.append)
     assert len(folders) == len(set(folders)) == starts  # each with a folder of its own
-    assert len(outcome.launch_folders(tmp_path / "out")) == starts
+    assert len(result.launch_folders(tmp_path / "out")) == starts
     assert sum("36947" in line and "starting again" in line for line in said) == starts - 1

@@ -179,7 +179,7 @@ def test_feedback_without_room_for_an_answer_completes(tokenizer):
 def test_settings_are_checked():
     from omegaconf import OmegaConf
 
-    from cobalt.training.settings import compose
+    from cobalt.training.config import compose
 
     config = compose("verpo", "cpu", "tiny", {})
     read = DialogueSettings.read(config)

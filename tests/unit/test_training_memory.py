@@ -14,9 +14,18 @@ from transformers import AttentionInterface, AutoModelForCausalLM, LlamaConfig, 
 
 from cobalt.errors import InputError
 from cobalt.planning.models import KNOWN
-from cobalt.training.memory import GIB, activations, fit, sharded
-from cobalt.training.phases import FUSED_CHUNK, Online, logit_bytes, memory, online, passing
-from cobalt.training.settings import CONFIG_DIR, compose
+from cobalt.training.config import CONFIG_DIR, compose
+from cobalt.training.fit import fit
+from cobalt.training.memory import (
+    FUSED_CHUNK,
+    GIB,
+    Online,
+    activations,
+    logit_bytes,
+    online,
+    passing,
+    sharded,
+)  # fmt: skip
 
 COMMON = {
     "hidden_size": 4096, "num_attention_heads": 32, "num_key_value_heads": 8, "head_dim": 128,
@@ -234,7 +243,7 @@ def longest(config):
 
 
 def asked(config):
-    return memory(config, longest(config))
+    return fit(config, longest(config))
 
 
 @pytest.mark.parametrize("recipe", ONLINE)

@@ -13,13 +13,16 @@ import time
 from pathlib import Path
 
 import pytest
+from omegaconf import OmegaConf
 
 from cobalt.errors import InfraError, InputError
-from cobalt.training import leftovers, outcome, process
+from cobalt.training import checkpoint, leftovers, process, result
+from cobalt.training.launch import _counted
+from cobalt.training.result import TrainResult
 
 
 def launch(output, *records, torn=""):
-    folder = outcome.new_launch(output)
+    folder = result.new_launch(output)
     lines = [json.dumps({"step": step, "data": {"loss": loss}}) + "\n" for step, loss in records]
     (folder / "metrics.jsonl").write_text("".join(lines) + torn)
     return folder
@@ -29,38 +32,52 @@ def test_metrics_of_all_launches_are_one_list(tmp_path):
     # killed in step 4 while writing, with a checkpoint of step 2: steps 3 and 4 are made again
     first = launch(tmp_path, (1, 0.1), (2, 0.2), (3, 0.3), torn='{"step": 4, "da')
     second = launch(tmp_path, (3, 0.33), (4, 0.4))
-    assert outcome.launch_folders(tmp_path) == [first, second]
-    metrics = outcome.read_metrics(folder / "metrics.jsonl" for folder in outcome.launch_folders(tmp_path))
+    assert result.launch_folders(tmp_path) == [first, second]
+    metrics = result.read_metrics(folder / "metrics.jsonl" for folder in result.launch_folders(tmp_path))
     assert metrics == [
         {"step": step, "loss": loss} for step, loss in ((1, 0.1), (2, 0.2), (3, 0.33), (4, 0.4))
     ]
 
 
+def test_an_evaluator_that_others_use_is_counted_by_this_launch(tmp_path):
+    for number in (1, 2):
+        folder = result.new_launch(tmp_path)
+        lines = [
+            {"step": step, "data": {"reward/tests": 10.0 * number, "reward/infra_errors": 1.0}}
+            for step in (1, 2)
+        ]
+        (folder / "metrics.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    done = TrainResult(tmp_path, {}, log=folder / "train.log", evaluator={"isolation": "landlock"})
+    assert _counted(done) == {"tests": 40.0, "infra_errors": 2.0, "isolation": "landlock"}
+    (folder / "metrics.jsonl").write_text('{"step": 1, "data": {"offline/loss": 1.0}}\n')
+    assert _counted(done) == {"isolation": "landlock"}
+
+
 def test_the_latest_checkpoint(tmp_path):
-    assert outcome.checkpoint_step(tmp_path) == 0
-    (tmp_path / outcome.LATEST).write_text("20")
+    assert checkpoint.checkpoint_step(tmp_path) == 0
+    (tmp_path / checkpoint.LATEST).write_text("20")
     with pytest.raises(InputError, match="checkpoint of step 20 is gone"):
-        outcome.checkpoint_step(tmp_path)
+        checkpoint.checkpoint_step(tmp_path)
     (tmp_path / "global_step_20" / "actor").mkdir(parents=True)
-    assert outcome.checkpoint_step(tmp_path) == 20
-    (tmp_path / outcome.LATEST).write_text("twenty")
+    assert checkpoint.checkpoint_step(tmp_path) == 20
+    (tmp_path / checkpoint.LATEST).write_text("twenty")
     with pytest.raises(InputError, match="expected a step number, found 'twenty'"):
-        outcome.checkpoint_step(tmp_path)
+        checkpoint.checkpoint_step(tmp_path)
 
 
 def test_an_export_replaces_and_leaves_the_checkpoint_alone(tmp_path):
     source = tmp_path / "global_step_1" / "actor" / "huggingface"
     source.mkdir(parents=True)
     with pytest.raises(InfraError, match="no exported model"):
-        outcome.export_model(tmp_path / "global_step_1", tmp_path / "model", fp32=True)
+        checkpoint.export_model(tmp_path / "global_step_1", tmp_path / "model", fp32=True)
     (source / "config.json").write_text('{"dtype": "bfloat16", "torch_dtype": "bfloat16"}')
     (source / "model.safetensors").write_bytes(b"weights")
     with pytest.raises(InfraError, match="has no tokenizer"):
-        outcome.export_model(tmp_path / "global_step_1", tmp_path / "model", fp32=True)
+        checkpoint.export_model(tmp_path / "global_step_1", tmp_path / "model", fp32=True)
     (source / "tokenizer.json").write_text("{}")
     (tmp_path / "model").mkdir()
     (tmp_path / "model" / "old").touch()
-    model = outcome.export_model(tmp_path / "global_step_1", tmp_path / "model", fp32=True)
+    model = checkpoint.export_model(tmp_path / "global_step_1", tmp_path / "model", fp32=True)
     assert sorted(path.name for path in model.iterdir()) == [
         "config.json",
         "model.safetensors",
@@ -190,12 +207,16 @@ def test_the_first_worker_of_a_node_starts_its_watch(tmp_path, monkeypatch):
 def test_the_training_ends_when_the_caller_is_interrupted(tmp_path):
     config = tmp_path / "config.yaml"
     config.write_text("trainer: {device: cpu}")
-    environment = process.environment(tmp_path, cpu=True, threads=1, metrics=tmp_path / "metrics.jsonl")
+    given = {
+        "trainer": {"device": "cpu", "default_local_dir": str(tmp_path / "out" / "checkpoints")},
+        "cobalt": {"threads": 1, "env": {}, "recipe_file": None},
+    }
+    environment = process.environment(tmp_path, OmegaConf.create(given), tmp_path / "metrics.jsonl")
 
     def tick():  # first called while the process is still importing
         raise KeyboardInterrupt
 
     before = threading.active_count()
     with (tmp_path / "log").open("wb") as log, pytest.raises(KeyboardInterrupt):
-        process.run_entry([str(config)], environment, log, tick)
+        process.run_worker([str(config)], environment, log, tick)
     assert leftovers.marked(tmp_path) == [] and threading.active_count() == before

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import math
+from types import SimpleNamespace
 
 import pytest
 
 from cobalt.errors import BadRequest, InfraError, InputError
 from cobalt.rewards.cobalt import PLAIN, PUBLISHED, shaped_reward
-from cobalt.training import scoring
+from cobalt.training import pools, scoring
+from cobalt.training.own_recipe import own_reward
 from cobalt.training.scoring import Scorer, batch_metrics, is_validation, masked_keys
 
 TESTS = {"inputs": ["1", "2", "3", "4"], "outputs": ["", "", "", ""]}
@@ -71,6 +73,49 @@ def test_the_reward_is_the_shaped_one():
     evaluator = Scripted(verdict(False, False, False, False, status="no_code"))
     none = score(evaluator, "no program")
     assert (none.reward, none.info["has_code"], evaluator.asked) == (-1.0, 0.0, [None])
+
+
+def test_a_reward_of_ones_own_takes_the_shaped_ones_place_in_training():
+    seen = []
+
+    def own(completion, result, best):
+        seen.append((completion, result["passing"], best))
+        return 0.125
+
+    async def run(**given):
+        scorer = Scorer(Scripted(verdict(True, True, True, True)), profile=PLAIN, count_tokens=len, own=own)
+        return await scorer.score(ANSWER, TESTS, best=0.5, **given)
+
+    got = asyncio.run(run())
+    assert (got.reward, got.info["shaped"], got.info["acc"]) == (0.125, 0.125, 1.0)
+    assert seen == [(ANSWER, [True] * 4, 0.5)]
+    assert asyncio.run(run(validation=True)).reward == 1.0 and len(seen) == 1
+
+
+@pytest.mark.parametrize("name", ["json", "json:", "json:none", "json:__doc__", "no_such_module:reward"])
+def test_a_reward_that_is_not_there_is_refused(name):
+    with pytest.raises(InputError, match=r"cobalt\.reward"):
+        own_reward(name)
+
+
+def test_tests_run_are_counted_for_evaluators_that_others_use_too():
+    infos = [
+        score(Scripted(verdict(True, False, True, True))).info,
+        score(Scripted(verdict(True, True, True, True, shared=True))).info,
+        score(Scripted(OSError(), OSError())).info,
+    ]
+    found = batch_metrics(infos)
+    assert (found["reward/tests"], found["reward/infra_errors"]) == (4, 2)
+
+
+@pytest.mark.parametrize("asked", ["auto", "serve"])
+def test_a_service_says_how_it_isolates(monkeypatch, asked):
+    answer = SimpleNamespace(result=lambda timeout_s: {"isolation": "landlock"})
+    handle = SimpleNamespace(status=SimpleNamespace(remote=lambda: answer))
+    monkeypatch.setattr(pools, "application", lambda *_: handle)
+    settings = SimpleNamespace(evaluator=asked)
+    scoring.count_at_end(pools.start(settings))
+    assert settings.evaluator == "serve" and scoring.close_evaluators() == {"isolation": "landlock"}
 
 
 def test_validation_asks_only_whether_all_tests_passed():

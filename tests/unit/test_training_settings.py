@@ -10,8 +10,7 @@ import pytest
 from omegaconf import OmegaConf
 
 from cobalt.errors import InputError
-from cobalt.training import settings
-from cobalt.training.settings import compose, verl_folder
+from cobalt.training.config import CONFIG_DIR, compose, verl_folder
 
 # What our files add to verl's configuration; every other key must exist there, or it would do nothing.
 ADDED = (
@@ -102,7 +101,7 @@ DIFFERS = {
 
 @pytest.mark.parametrize("recipe", ["multi_turn", "single_turn"])
 def test_the_gpu_profile_has_the_released_settings(recipe):
-    given = {"cobalt.config_dir": str(settings.CONFIG_DIR)}
+    given = {"cobalt.config_dir": str(CONFIG_DIR)}
     config = compose(recipe, "gpu", "published", given)
     for key, value in {**PUBLISHED, **DIFFERS[recipe]}.items():
         assert OmegaConf.select(config, key) == value, key
@@ -167,6 +166,18 @@ def _keys(tree, path=""):
             ("multi_turn", "cpu", "tiny", {}, ["custom_reward_function.path=mine.py"]),
             "custom_reward_function.path",
         ),
+        (
+            ("multi_turn", "cpu", "tiny", {"cobalt.evaluator": "serve"}),
+            "--evaluator serve: the CPU profile trains in a Ray cluster of its own",
+        ),
+        (
+            ("multi_turn", "gpu", "published", {}, ["reward.custom_reward_function.path=mine.py"]),
+            "reward.custom_reward_function.path is not read: cobalt.reward=MODULE:FUNCTION",
+        ),
+        (
+            ("multi_turn", "gpu", "published", {}, ["algorithm.filter_groups.enable=true"]),
+            "algorithm.filter_groups.enable is not read: only verl's own replay buffer filters",
+        ),
     ],
 )
 def test_mistakes_are_one_message(arguments, message):
@@ -186,10 +197,10 @@ def test_a_folder_that_hides_the_library_is_noticed(tmp_path):
     package = tmp_path / "verl"
     package.mkdir()
     (package / "__init__.py").touch()
-    code = "from cobalt.training.settings import verl_folder; verl_folder()"
+    code = "from cobalt.training.config import verl_folder; verl_folder()"
     run = subprocess.run(
         [sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=False,
-        env={"PYTHONPATH": f"{tmp_path}:{Path(settings.__file__).parents[2]}"},
+        env={"PYTHONPATH": f"{tmp_path}:{Path(__file__).parents[2]}"},
     )  # fmt: skip
     assert "a folder named verl with an __init__.py is in the way" in run.stderr
-    assert not (Path(settings.CONFIG_DIR).parent / "__init__.py").exists()
+    assert not (Path(CONFIG_DIR).parent / "__init__.py").exists()

@@ -13,10 +13,10 @@ from omegaconf import OmegaConf
 
 from cobalt.errors import InputError
 from cobalt.testcases import TestCases
-from cobalt.training import stored
+from cobalt.training import offline_data
 from cobalt.training.offline import batches, collate, encode
+from cobalt.training.offline_data import Group, check_groups, rewards_of, stored_groups
 from cobalt.training.sharded import CHUNK, token_losses
-from cobalt.training.stored import Group, check_groups, rewards_of, stored_groups
 
 RIGHT, WRONG = (
     {"text": "```python\na\n```", "pass_rate": 1.0},
@@ -159,17 +159,17 @@ def test_a_response_without_verdict_is_refused():
 def test_the_door_writes_parquet(tmp_path, capsys):
     source, target = tmp_path / "single.jsonl", tmp_path / "groups.parquet"
     source.write_text(json.dumps(row(7, True, False, False, True)) + "\n")
-    assert stored.main(["-i", str(source), "-o", str(target), "--prompts", "tiny"]) == 0
+    assert offline_data.main(["-i", str(source), "-o", str(target), "--prompts", "tiny"]) == 0
     assert "1 groups of 4" in capsys.readouterr().out
     (group,) = check_groups(target, settings())
     assert group.prompt[0]["role"] == "system" and sum(group.rewards) == 2.0
     source.write_text(json.dumps(row(7, True, True)) + "\n")
-    assert stored.main(["-i", str(source), "-o", str(target), "--prompts", "tiny"]) == 0
+    assert offline_data.main(["-i", str(source), "-o", str(target), "--prompts", "tiny"]) == 0
     assert "0 groups of 4" in capsys.readouterr().out
     assert len(check_groups(target, settings(objective="sft"))) == 1
     source.write_text(json.dumps(row(7, False, False)) + "\n")
     with pytest.raises(InputError, match="no task has a right completion"):
-        stored.main(["-i", str(source), "-o", str(tmp_path / "x")])
+        offline_data.main(["-i", str(source), "-o", str(tmp_path / "x")])
     assert not (tmp_path / "x").exists()
 
 
@@ -238,7 +238,7 @@ def test_batches_are_an_order_per_epoch_and_go_on_anywhere():
 def test_mixing_takes_a_share_and_keeps_the_true_tests():
     import pyarrow as pa
 
-    from cobalt.training.mix import mix
+    from cobalt.training.data import mix
 
     def table(kind, count, tests):
         return pa.Table.from_pylist(

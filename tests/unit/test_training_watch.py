@@ -11,12 +11,11 @@ from hypothesis import strategies as st
 from omegaconf import OmegaConf
 
 from cobalt.errors import InfraError, InputError
-from cobalt.training import outcome
-from cobalt.training.card import card
-from cobalt.training.memory import sizes
-from cobalt.training.outcome import TrainResult
-from cobalt.training.phases import memory
-from cobalt.training.watch import Collapse, Watch, best, validation_score
+from cobalt.training import checkpoint
+from cobalt.training.fit import fit
+from cobalt.training.monitor import Collapse, Monitor, best, validation_score
+from cobalt.training.result import TrainResult, card
+from cobalt.training.sizes import sizes
 
 BOUNDS = {
     "patience": 3, "max_no_code": 0.9, "max_format_broken": 0.95, "min_entropy": 1e-3,
@@ -119,7 +118,7 @@ def config(folder, **model):
     )  # fmt: skip
 
 
-def checkpoint(folder, step, **sizes):
+def stored_checkpoint(folder, step, **sizes):
     target = folder / "checkpoints" / f"global_step_{step}" / "actor" / "huggingface"
     target.mkdir(parents=True)
     (target / "config.json").write_text(json.dumps({"model_type": "qwen3", **sizes}))
@@ -135,7 +134,7 @@ def test_steps_are_reported_and_the_best_checkpoint_is_kept(tmp_path):
         def advance(self, label, done, total, **fields):
             seen.append((label, done, total, fields))
 
-    watch = Watch(
+    watch = Monitor(
         tmp_path / "metrics.jsonl",
         tmp_path / "plan.json",
         tmp_path,
@@ -150,7 +149,7 @@ def test_steps_are_reported_and_the_best_checkpoint_is_kept(tmp_path):
     with watch.metrics.open("w") as file:
         for step, score in scores.items():
             if step in (10, 20, 30):
-                checkpoint(tmp_path, step)
+                stored_checkpoint(tmp_path, step)
             data = {"val-core/s/acc/mean@1": score, "reward/shaped": 0.1}
             file.write(json.dumps({"step": step, "data": data}) + "\n")
             file.flush()
@@ -171,7 +170,7 @@ def test_steps_are_reported_and_the_best_checkpoint_is_kept(tmp_path):
 def watching(folder, said):
     (folder / "plan.json").write_text(json.dumps({"plan": {"steps": 9}, "lines": [], "notes": []}))
     files = folder / "metrics.jsonl", folder / "plan.json"
-    return Watch(*files, folder, config(folder), None, "x", said.append)
+    return Monitor(*files, folder, config(folder), None, "x", said.append)
 
 
 @pytest.mark.parametrize("step", [0, 3])
@@ -179,7 +178,7 @@ def test_a_null_is_a_fault_and_never_the_best_model(tmp_path, step):
     import orjson
 
     watch = watching(tmp_path, [])
-    checkpoint(tmp_path, step)
+    stored_checkpoint(tmp_path, step)
     record = {"step": step, "data": {"val-core/s/acc/mean@1": math.nan, "reward/shaped": 0.5}}
     watch.metrics.write_bytes(orjson.dumps(record) + b"\n")  # as verl's file logger does
     with pytest.raises(InfraError, match="val-core/s/acc/mean@1 is not a number"):
@@ -202,66 +201,66 @@ def made(folder, **changes):
         "torch": "2.11.0+cu130", "transformers": "5.9.0", "verl": "0.9.1", "strategy": "fsdp", "devices": 2,
         "lora_rank": 0, "data_sha256": "abc",
     }  # fmt: skip
-    (target / outcome.MADE_BY).write_text(json.dumps(record | changes))
+    (target / checkpoint.MADE_BY).write_text(json.dumps(record | changes))
     return target
 
 
 def test_a_checkpoint_that_cannot_be_loaded_is_refused_with_advice(tmp_path, monkeypatch):
-    checkpoint(tmp_path, 5)
+    stored_checkpoint(tmp_path, 5)
     here = config(tmp_path)
     extra = {"actor": {"strategy": "fsdp"}, "model": {"lora_rank": 0}}
     here = OmegaConf.merge(here, {"actor_rollout_ref": extra, "trainer": {"n_gpus_per_node": 2}})
     here.cobalt.data_sha256 = "abc"
-    monkeypatch.setattr(outcome, "version", lambda name: "2.11.1" if name == "torch" else "1.0")
+    monkeypatch.setattr(checkpoint, "version", lambda name: "2.11.1" if name == "torch" else "1.0")
     saved = tmp_path / "checkpoints" / "global_step_5"
-    outcome.check_loads(saved, here)  # from before there was a record
+    checkpoint.check_loads(saved, here)  # from before there was a record
     for fine in ({}, {"torch": "2.9.0"}, {"transformers": "9.9.9"}):
-        outcome.check_loads(made(tmp_path, **fine), here)
+        checkpoint.check_loads(made(tmp_path, **fine), here)
     for changes, message in (
         ({"torch": "2.13.0"}, r"torch 2\.13\.0 \(here the older 2\.11\.1\)"),
         ({"devices": 4}, r"devices 4 \(here 2\)"),
         ({"strategy": "fsdp2", "lora_rank": 8}, r"lora_rank 8 \(here 0\), strategy fsdp2 \(here fsdp\)"),
     ):
         with pytest.raises(InputError, match=message) as told:
-            outcome.check_loads(made(tmp_path, **changes), here)
+            checkpoint.check_loads(made(tmp_path, **changes), here)
         assert f"--model {saved / 'actor' / 'huggingface'}" in str(told.value)
     (saved / "actor" / "lora_train_meta.json").touch()
     with pytest.raises(InputError, match=r"with another --output$"):  # its weights are not merged there
-        outcome.check_loads(made(tmp_path, devices=4), here)
+        checkpoint.check_loads(made(tmp_path, devices=4), here)
     here.cobalt.method = "offline"
-    outcome.check_loads(made(tmp_path, torch="2.13.0", devices=4, strategy="offline"), here)
+    checkpoint.check_loads(made(tmp_path, torch="2.13.0", devices=4, strategy="offline"), here)
 
 
 def test_a_resumed_run_has_the_same_rows(tmp_path):
-    saved = checkpoint(tmp_path, 5)
-    assert outcome.check_same_data(saved, "abc", own=True) == []
+    saved = stored_checkpoint(tmp_path, 5)
+    assert checkpoint.check_same_data(saved, "abc", own=True) == []
     made(tmp_path)
-    assert outcome.check_same_data(saved, "abc", own=True) == []
+    assert checkpoint.check_same_data(saved, "abc", own=True) == []
     with pytest.raises(InputError, match="trained on other rows"):
-        outcome.check_same_data(saved, "def", own=True)
-    (note,) = outcome.check_same_data(saved, "def", own=False)
+        checkpoint.check_same_data(saved, "def", own=True)
+    (note,) = checkpoint.check_same_data(saved, "def", own=False)
     assert "global_step_5" in note
 
 
 def test_a_checkpoint_of_another_model_or_recipe_is_refused(tmp_path):
-    saved = checkpoint(tmp_path, 5, hidden_size=64, vocab_size=10)
+    saved = stored_checkpoint(tmp_path, 5, hidden_size=64, vocab_size=10)
     model = tmp_path / "base"
     model.mkdir()
     (model / "config.json").write_text(
         json.dumps({"model_type": "qwen3", "hidden_size": 64, "vocab_size": 10})
     )
-    outcome.check_same_model(saved, model)
+    checkpoint.check_same_model(saved, model)
     (model / "config.json").write_text(
         json.dumps({"model_type": "qwen3", "hidden_size": 32, "vocab_size": 10})
     )
     with pytest.raises(InputError, match=r"another model \(hidden_size 64, but .* has 32\)"):
-        outcome.check_same_model(saved, model)
+        checkpoint.check_same_model(saved, model)
     folder = tmp_path / "checkpoints"
-    outcome.check_same_recipe(folder, "cobalt")
-    (folder / outcome.RECIPE).write_text("verpo\n")
+    checkpoint.check_same_recipe(folder, "cobalt")
+    (folder / checkpoint.RECIPE).write_text("verpo\n")
     with pytest.raises(InputError, match="made by recipe verpo, not cobalt"):
-        outcome.check_same_recipe(folder, "cobalt")
-    assert outcome.step_of(saved) == 5 and outcome.step_of(folder) is None
+        checkpoint.check_same_recipe(folder, "cobalt")
+    assert checkpoint.step_of(saved) == 5 and checkpoint.step_of(folder) is None
 
 
 def test_the_card_names_data_recipe_metrics_and_versions(tmp_path):
@@ -288,8 +287,8 @@ def test_memory_is_estimated_from_the_models_sizes(tmp_path):
     }  # fmt: skip
     (folder / "config.json").write_text(json.dumps(given))
     assert sizes(folder).parameters == 100 * 8 + 2 * (8 * 4 * (4 + 2) + 3 * 8 * 16)
-    assert "parameters" in memory(config(tmp_path), 100)
+    assert "parameters" in fit(config(tmp_path), 100)
     (folder / "config.json").write_text(json.dumps(given | {"num_experts": 8}))
     assert sizes(folder) is None
     (folder / "config.json").write_text("{}")
-    assert sizes(folder) is None and "not estimated" in memory(config(tmp_path), 100)
+    assert sizes(folder) is None and "not estimated" in fit(config(tmp_path), 100)

@@ -29,9 +29,9 @@ from cobalt.engines.base import derived_seed
 from cobalt.engines.sampler import SampledRow
 from cobalt.errors import InfraError
 from cobalt.training.cpu.rollout import load_sampler
-from cobalt.training.dialogue import Dialogue, DialogueSettings, Judge
-from cobalt.training.replay import TIMING_TAG, TURNS
-from cobalt.training.scoring import Score, is_validation, make_scorer
+from cobalt.training.dialogue import TURNS, Dialogue, DialogueSettings, Judge
+from cobalt.training.replay import TIMING_TAG
+from cobalt.training.scoring import Score, make_scorer
 
 
 @dataclass(frozen=True)
@@ -207,16 +207,7 @@ class BatchManager:
 
     def _score(self, row: dict[str, Any], sampled: SampledRow) -> Future[Score]:
         text = self.tokenizer.decode(sampled.token_ids, skip_special_tokens=True)
-        extra = row["extra_info"]
-        return asyncio.run_coroutine_threadsafe(
-            self.scorer.score(
-                text,
-                row["reward_model"]["ground_truth"],
-                best=float(extra.get("prev_best_pass_rate") or 0.0),
-                validation=is_validation(extra),
-            ),
-            self.loop,
-        )
+        return asyncio.run_coroutine_threadsafe(self.scorer.score_row(text, row), self.loop)
 
     def _store(
         self,
@@ -229,37 +220,15 @@ class BatchManager:
     ) -> None:
         keys, fields, tags = [], [], []
         for place, sample in enumerate(samples):
-            row, made = rows[place // n], sample
-            if not made.response:  # scored, but there is no token to train and none to hold the reward
-                made = replace(made, response=[self.tokenizer.eos_token_id], mask=[0], logprobs=[0.0])
-            extra = {
-                "global_steps": policy_step,
-                "turn_scores": [],
-                "tool_rewards": [],
-                "reward_extra_info": made.score.info,
-            }
-            output = AgentLoopOutput(
-                prompt_ids=made.prompt,
-                response_ids=made.response,
-                response_mask=made.mask,
-                response_logprobs=made.logprobs,
-                num_turns=2 * made.turns,
-                metrics=AgentLoopMetrics(),
-                reward_score=made.score.reward,
-                extra_fields=extra if made.judged is None else extra | {TURNS: made.judged},
-            ).as_dict()
-            output.update({key: row[key] for key in KEPT}, session_id=place % n)
-            output["loss_mask"] = output["response_mask"]
-            output["input_ids"] = torch.cat([output["prompts"], output["responses"]])
-            output["position_ids"] = torch.arange(len(output["input_ids"]))
-            output["multi_modal_inputs"] = {}
+            row = rows[place // n]
+            output = {**self._row(sample, policy_step), **{key: row[key] for key in KEPT}}
             keys.append(f"{row['uid']}_{place % n}_0")
-            fields.append(output)
+            fields.append({**output, "session_id": place % n})
             tags.append(
                 {
                     "status": "success",
-                    "prompt_len": len(made.prompt),
-                    "response_len": len(made.response),
+                    "prompt_len": len(output["prompts"]),
+                    "response_len": len(output["responses"]),
                     "seq_len": len(output["input_ids"]),
                     "global_steps": row["global_steps"],
                     "min_global_steps": policy_step,
@@ -267,11 +236,36 @@ class BatchManager:
                 }
             )
         tags[0][TIMING_TAG] = timing
-        tq.kv_batch_put(
-            keys=keys, fields=list_of_dict_to_tensordict(fields), tags=tags, partition_id=partition
-        )
+        data = list_of_dict_to_tensordict(fields)
+        tq.kv_batch_put(keys=keys, fields=data, tags=tags, partition_id=partition)
         finished = [{"status": "finished"}] * len(rows)
         tq.kv_batch_put(keys=[row["uid"] for row in rows], tags=finished, partition_id=partition)
+
+    def _row(self, made: Sample, policy_step: int) -> dict[str, Any]:
+        """The fields of a sample in the queue, as verl's agent loops write them."""
+        if not made.response:  # scored, but there is no token to train and none to hold the reward
+            made = replace(made, response=[self.tokenizer.eos_token_id], mask=[0], logprobs=[0.0])
+        extra = {
+            "global_steps": policy_step,
+            "turn_scores": [],
+            "tool_rewards": [],
+            "reward_extra_info": made.score.info,
+        }
+        output: dict[str, Any] = AgentLoopOutput(
+            prompt_ids=made.prompt,
+            response_ids=made.response,
+            response_mask=made.mask,
+            response_logprobs=made.logprobs,
+            num_turns=2 * made.turns,
+            metrics=AgentLoopMetrics(),
+            reward_score=made.score.reward,
+            extra_fields=extra if made.judged is None else extra | {TURNS: made.judged},
+        ).as_dict()
+        output["loss_mask"] = output["response_mask"]
+        output["input_ids"] = torch.cat([output["prompts"], output["responses"]])
+        output["position_ids"] = torch.arange(len(output["input_ids"]))
+        output["multi_modal_inputs"] = {}
+        return output
 
 
 def _wait(verdicts: list[Future[None]]) -> float:

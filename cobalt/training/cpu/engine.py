@@ -13,7 +13,7 @@ from verl.workers.engine.fsdp import transformer_impl
 
 from cobalt.engines.prefix_cache import supports
 from cobalt.training.cpu.sharing import pack, pays
-from cobalt.training.private import offload_without_pinning
+from cobalt.training.verl_compat import offload_without_pinning
 
 _NOT_SHARED = (
     "use_remove_padding",

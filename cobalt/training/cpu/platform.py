@@ -8,14 +8,13 @@ it.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 import torch
 from verl.plugin.platform import PlatformBase, PlatformRegistry
 
-from cobalt.training.private import check_version, use_gloo
+from cobalt.training.verl_compat import check_version, use_gloo
 
 
 class _CpuDevice:
@@ -56,6 +55,13 @@ class CpuPlatform(PlatformBase):
     vendor_name = "generic"
     device_module = _CpuDevice()
 
+    def _nothing(self, *_: Any) -> None:
+        pass
+
+    set_device: Any = _nothing
+    synchronize = set_allocator_settings = empty_cache = cudart = set_device
+    profiler_start = profiler_stop = set_device
+
     def is_available(self) -> bool:
         return True
 
@@ -65,22 +71,10 @@ class CpuPlatform(PlatformBase):
     def device_count(self) -> int:
         return 1
 
-    def set_device(self, device_index: int) -> None:
-        pass
-
-    def synchronize(self, device_index: int | None = None) -> None:
-        pass
-
     def manual_seed(self, seed: int) -> None:
         torch.manual_seed(seed)
 
     manual_seed_all = manual_seed
-
-    def set_allocator_settings(self, settings: str) -> None:
-        pass
-
-    def empty_cache(self) -> None:
-        pass
 
     def get_device_capability(self, device_index: int = 0) -> tuple[None, None]:
         return None, None
@@ -91,14 +85,8 @@ class CpuPlatform(PlatformBase):
     def visible_devices_envvar(self) -> str:
         return "CUDA_VISIBLE_DEVICES"
 
-    @contextmanager
-    def nvtx_range(self, msg: str) -> Iterator[None]:
-        yield
-
-    def profiler_start(self) -> None:
-        pass
-
-    profiler_stop = profiler_start
+    def nvtx_range(self, msg: str) -> AbstractContextManager[None]:
+        return nullcontext()
 
     def ray_resource_name(self) -> str:
         return "GPU"  # verl's resource pools count only GPU or NPU: Ray is told of one made-up GPU
@@ -108,9 +96,6 @@ class CpuPlatform(PlatformBase):
 
     def is_ipc_supported(self) -> bool:
         return False
-
-    def cudart(self) -> None:
-        return None
 
 
 if os.environ.get("VERL_PLATFORM") == "cpu":

@@ -3,7 +3,7 @@
 from verl.workers.rollout.replica import RolloutReplicaRegistry
 
 from cobalt.training.cpu import engine, rollout
-from cobalt.training.private import register_rollout
+from cobalt.training.verl_compat import register_rollout
 
 ROLLOUT = "cobalt_cpu"
 ENGINE = engine.CpuFSDPEngine

@@ -1,26 +1,23 @@
-"""Rollout ``cobalt_cpu``: BatchSampler behind the interfaces that verl expects of an inference engine.
+"""Rollout ``cobalt_cpu``: what verl expects of an engine, where the trainer's process samples itself.
 
-With the batch path (cobalt.training.cpu.batch) the trainer's process samples itself and no server is started.
-With verl's own agent loops one Ray actor gathers concurrent requests and samples them together.
+The batch path (cobalt.training.cpu.batch) samples with the training worker's weights, which are on their way
+in one file, replaced at every step. No server is started.
 """
 
 from __future__ import annotations
 
-import asyncio
 import os
 from collections.abc import Iterable
+from pathlib import Path
 from typing import Any
 
-import ray
 import torch
-from verl.utils.config import omega_conf_to_dataclass
 from verl.workers.rollout.base import BaseRollout
-from verl.workers.rollout.replica import RolloutReplica, TokenOutput
+from verl.workers.rollout.replica import RolloutReplica
 
-from cobalt.engines.sampler import BatchSampler, row_seed
-from cobalt.training.cpu.weights import WeightsReader, publish
-
-WINDOW_S = 0.02  # how long the server waits for company after the first request
+from cobalt.engines.sampler import BatchSampler
+from cobalt.errors import InfraError
+from cobalt.training.leftovers import MARK
 
 
 def load_sampler(model_path: str, tokenizer: Any, max_context: int) -> tuple[BatchSampler, WeightsReader]:
@@ -34,79 +31,43 @@ def load_sampler(model_path: str, tokenizer: Any, max_context: int) -> tuple[Bat
     return BatchSampler(model, tokenizer, max_context), WeightsReader(model)
 
 
-class SamplerServer:
-    """Ray actor that answers verl's agent loops."""
+def _weights_file() -> Path:
+    return Path(os.environ[MARK]) / "weights.safetensors"
 
-    def __init__(self, config: Any, model_config: Any) -> None:
-        self.config, self.tokenizer = config, model_config.tokenizer
-        self.max_context = config.prompt_length + config.response_length
-        self.sampler, self.reader = load_sampler(model_config.local_path, self.tokenizer, self.max_context)
-        self.requests, self.pending = 0, list[tuple[Any, list[int], int, asyncio.Future[Any]]]()
-        self.worker: asyncio.Task[None] | None = None
 
-    async def ready(self) -> bool:
-        return True
+class WeightsReader:
+    """Loads published weights into a model when there are new ones."""
 
-    async def sleep(self, *_: Any, **__: Any) -> None:
-        """Nothing to free: weights and caches live in main memory."""
+    def __init__(self, model: Any) -> None:
+        self.model, self.step = model, 0
+        self._seen: tuple[int, int] | None = None
 
-    wake_up = clear_kv_cache = release_kv_cache = resume_kv_cache = sleep
-    resume_generation = abort_all_requests = sleep
+    def refresh(self) -> int:
+        """Bring the model up to date and return the training step of its weights.
 
-    async def generate(
-        self, request_id: str, prompt_ids: list[int], sampling_params: dict[str, Any], **_: Any
-    ) -> TokenOutput:
-        """One completion of ``prompt_ids``; top-k sampling is not supported."""
-        limit = sampling_params.get("max_tokens") or self.config.response_length
-        if sampling_params.get("top_k", -1) > 0:
-            raise NotImplementedError("rollout cobalt_cpu does not sample with top_k")
-        key = (sampling_params["temperature"], sampling_params["top_p"], limit)
-        future = asyncio.get_running_loop().create_future()
-        self.requests += 1
-        self.pending.append((key, list(prompt_ids), row_seed(self.config.seed, self.requests), future))
-        if self.worker is None or self.worker.done():
-            self.worker = asyncio.create_task(self._drain())
-        return await future
+        Raises InfraError if nothing was published yet or the names do not match.
+        """
+        from safetensors import safe_open
 
-    async def _drain(self) -> None:
-        while self.pending:
-            await asyncio.sleep(WINDOW_S)
-            requests, self.pending = self.pending, []
-            for key in {request[0] for request in requests}:
-                group = [request for request in requests if request[0] == key]
-                try:
-                    outputs = await asyncio.to_thread(self._sample, key, group)
-                except Exception as error:
-                    for *_, future in group:
-                        future.set_exception(error)
-                    continue
-                for (*_, future), output in zip(group, outputs, strict=True):
-                    future.set_result(output)
-
-    def _sample(self, key: tuple[float, float, int], group: list[Any]) -> list[TokenOutput]:
-        temperature, top_p, limit = key
-        step = self.reader.refresh()
-        rows = self.sampler.generate(
-            [request[1] for request in group],
-            [request[2] for request in group],
-            temperature=temperature,
-            top_p=top_p,
-            max_tokens=limit,
-            stop_ids={self.tokenizer.eos_token_id},
-        )
-        return [
-            TokenOutput(
-                token_ids=row.token_ids,
-                log_probs=row.logprobs,
-                stop_reason="completed",
-                extra_fields={"global_steps": step},
-            )
-            for row in rows
-        ]
+        try:
+            status = _weights_file().stat()
+        except FileNotFoundError:
+            raise InfraError("no weights were published before sampling") from None
+        if (status.st_ino, status.st_mtime_ns) == self._seen:
+            return self.step
+        with safe_open(_weights_file(), framework="pt") as file:
+            state = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (no mapping)
+            self.step = int(file.metadata()["step"])
+        result = self.model.load_state_dict(state, strict=False)
+        tied = {"lm_head.weight"} if self.model.config.tie_word_embeddings else set()
+        if set(result.missing_keys) - tied or result.unexpected_keys:
+            raise InfraError(f"weights: missing {result.missing_keys}, unexpected {result.unexpected_keys}")
+        self._seen = (status.st_ino, status.st_mtime_ns)
+        return self.step
 
 
 class NoServer:
-    """Stands for the server where the trainer's process samples: every call is done at once."""
+    """Stands for the server: every call is done at once."""
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):
@@ -118,18 +79,10 @@ class NoServer:
 
 
 class CpuReplica(RolloutReplica):
-    """The one replica. Its server is an actor, or nothing where the batch path is configured."""
+    """The one replica, without a server."""
 
     async def launch_servers(self) -> None:
-        if self.config.agent.agent_loop_manager_class:
-            self.servers = [NoServer()]
-            self._server_address = "in the trainer"
-            return
-        server = ray.remote(SamplerServer).options(num_cpus=0, max_concurrency=self.max_concurrency)
-        handle = server.remote(self.config, omega_conf_to_dataclass(self.model_config))
-        await handle.ready.remote()
-        self.servers, self._server_handle = [handle], handle
-        self._server_address = f"cobalt_cpu_{self.replica_rank}"
+        self.servers, self._server_address = [NoServer()], "in the trainer"
 
 
 class CpuRollout(BaseRollout):
@@ -148,6 +101,13 @@ class CpuRollout(BaseRollout):
         global_steps: int | None = None,
         **_: Any,
     ) -> None:
+        """Write ``(name, tensor)`` pairs as the weights after a training step, atomically."""
+        from safetensors.torch import save_file
+
         if wire_format != "named_tensors":
             raise NotImplementedError(wire_format)
-        publish(weights, global_steps)
+        tensors = {name: tensor.detach().cpu().clone().contiguous() for name, tensor in weights}
+        target = _weights_file()
+        temporary = target.with_suffix(".tmp")
+        save_file(tensors, temporary, metadata={"step": str(global_steps or 0)})
+        os.replace(temporary, target)

@@ -80,17 +80,10 @@ def pack(
     row_of: list[int] = []
     offset = 0
     for row, (base, begin) in enumerate(begins):
-        size, prompt_length = len(responses[row]), len(prompts[row])
-        source += [base + prompt_length - 1, *range(base + begin, base + begin + size - 1)][:size]
-        place += range(offset + prompt_length - 1, offset + prompt_length - 1 + size)
+        size, length = len(responses[row]), len(prompts[row])
+        source += [base + length - 1, *range(base + begin, base + begin + size - 1)][:size]
+        place += range(offset + length - 1, offset + length - 1 + size)
         row_of += [row] * size
-        offset += prompt_length + size
-    return Packed(
-        ids=ids,
-        positions=positions,
-        mask=mask[:, None],
-        source=torch.tensor(source),
-        target=torch.cat(list(responses)),
-        place=torch.tensor(place),
-        row=torch.tensor(row_of),
-    )
+        offset += length + size
+    found = torch.tensor(source), torch.cat(list(responses)), torch.tensor(place), torch.tensor(row_of)
+    return Packed(ids, positions, mask[:, None], *found)

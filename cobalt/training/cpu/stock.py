@@ -12,7 +12,7 @@ from typing import Any
 from verl.workers.engine import EngineRegistry
 from verl.workers.engine.fsdp import transformer_impl
 
-from cobalt.training.private import (
+from cobalt.training.verl_compat import (
     export_in_place,
     fsdp1_in_main_memory,
     let_cpu_engines_sleep,

@@ -14,7 +14,7 @@ from verl.workers.rollout.vllm_rollout.utils import vLLMColocateWorkerExtension
 from vllm.model_executor.layers import utils as layers
 from vllm.v1.worker import cpu_worker
 
-from cobalt.training.private import expect_signature
+from cobalt.training.verl_compat import expect_signature
 
 expect_signature(layers, "dispatch_cpu_unquantized_gemm", ["layer", "remove_weight"], "vLLM 0.24.0")
 expect_signature(cpu_worker.CPUWorker, "sleep", ["self", "level"], "vLLM 0.24.0")

@@ -93,21 +93,18 @@ class Exposure:
         return self.exposed_s / self.generation_s if self.generation_s else math.inf
 
 
-class _Clock(selectors.DefaultSelector):
-    """A selector that does not wait: simulated time jumps to the next timer."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.now = 0.0
-
-    def select(self, timeout: float | None = None) -> Any:
-        self.now += timeout or 0.0
-        return []
-
-
 class _Loop(asyncio.SelectorEventLoop):
+    """Does not wait: simulated time jumps to the next timer."""
+
+    class Clock(selectors.DefaultSelector):
+        now = 0.0
+
+        def select(self, timeout: float | None = None) -> Any:
+            self.now += timeout or 0.0
+            return []
+
     def __init__(self) -> None:
-        self.clock = _Clock()
+        self.clock = self.Clock()
         super().__init__(self.clock)
 
     def time(self) -> float:
@@ -118,25 +115,24 @@ class _StubEvaluator:
     """Takes as long as ``work`` says for program number i; every program passes."""
 
     def __init__(self, work: list[list[float] | None], cores: int) -> None:
-        self.work, self.free = work, asyncio.Semaphore(cores)
-        self.cpu_s, self.number = 0.0, -1
+        self.work, self.free, self.cpu_s = work, asyncio.Semaphore(cores), 0.0
 
     async def aevaluate(self, code: str | None, tests: Mapping[str, Any]) -> ExecutionResult:
         count = len(tests["inputs"])
-        if code is None:
-            return {"passing": [False] * count, "feedback": [""] * count, "status": "no_code", "per_test": []}
-        times = self.work[int(code.partition("(")[2].rstrip(")"))]
-        seconds = min(SUITE_LIMIT_S, sum(times or []))
-        async with self.free:
-            await asyncio.sleep(seconds)
-        self.cpu_s += seconds
-        return {"passing": [True] * count, "feedback": [""] * count, "status": "ok", "per_test": []}
+        if code is not None:
+            seconds = min(SUITE_LIMIT_S, sum(self.work[int(code.partition("(")[2].rstrip(")"))] or []))
+            async with self.free:
+                await asyncio.sleep(seconds)
+            self.cpu_s += seconds
+        status = "no_code" if code is None else "ok"
+        return {"passing": [code is not None] * count, "feedback": [""] * count, "status": status,
+                "per_test": []}  # fmt: skip
 
 
 def expose(load: Load, cores: int, seed: int = 0) -> Exposure:
     """Simulate one step with ``cores`` evaluator cores."""
     draws = load.draws(seed)
-    ends = [end for end, _ in draws]
+    last = max(end for end, _ in draws)
 
     async def run() -> tuple[float, float]:
         evaluator = _StubEvaluator([times for _, times in draws], cores)
@@ -152,7 +148,6 @@ def expose(load: Load, cores: int, seed: int = 0) -> Exposure:
 
     with asyncio.Runner(loop_factory=_Loop) as runner:
         finished, cpu_s = runner.run(run())
-    last = max(ends)
     return Exposure(cores, last, max(0.0, finished - last), cpu_s, cpu_s / (cores * finished))
 
 

@@ -1,12 +1,10 @@
-"""What a training left: metrics of every launch, checkpoints, and the exported model."""
+"""Checkpoints of a training: which is the last, whether it can be gone on from, its export as a model."""
 
 from __future__ import annotations
 
 import json
 import os
 import shutil
-from collections.abc import Iterable
-from dataclasses import asdict, dataclass, field
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -15,72 +13,11 @@ from cobalt.errors import InfraError, InputError
 from cobalt.files import atomic_write
 from cobalt.training.lora import merge_adapters
 
-METRICS = "metrics.jsonl"
 LATEST = "latest_checkpointed_iteration.txt"
 RECIPE = "recipe.txt"  # beside the checkpoints: who made them
 MADE_BY = "made_by.json"  # in a checkpoint's folder: what it takes to load it
 STOP_REQUEST = "stop-request"  # in the output folder: end after the step under way
-
-
-@dataclass(frozen=True)
-class TrainResult:
-    """A finished training (or, after a dry run, only ``plan`` and ``output``).
-
-    ``steps`` done in all (fewer than planned only if ``stopped``), ``samples`` completions drawn, ``masked``
-    of them without a verdict (not trained on), ``wall_s`` seconds of this launch, ``checkpoint`` folder of
-    the last step, ``model`` the exported Hugging Face folder (fp32 on CPU), ``metrics`` one mapping per step
-    with verl's names and ours, earlier launches included, ``evaluator`` counters of this launch, ``notes``
-    what was decided for the user.
-    """
-
-    output: Path
-    plan: dict[str, Any]
-    steps: int = 0
-    stopped: bool = False
-    samples: int = 0
-    masked: int = 0
-    wall_s: float = 0.0
-    first_step_s: float | None = None
-    checkpoint: Path | None = None
-    model: Path | None = None
-    log: Path | None = None
-    metrics: list[dict[str, Any]] = field(default_factory=list)
-    evaluator: dict[str, Any] = field(default_factory=dict)
-    notes: list[str] = field(default_factory=list)
-
-    def as_dict(self) -> dict[str, Any]:
-        """Plain values, paths as text, without ``metrics``."""
-        values = asdict(self)
-        del values["metrics"]
-        return {key: str(value) if isinstance(value, Path) else value for key, value in values.items()}
-
-
-def read_metrics(files: Iterable[Path]) -> list[dict[str, Any]]:
-    """Metrics per step from the file loggers of all launches, oldest first; a later launch wins.
-
-    A line torn by a killed process is left out. Every mapping has its ``step``.
-    """
-    steps: dict[int, dict[str, Any]] = {}
-    for path in files:
-        for line in path.read_bytes().splitlines():
-            try:
-                record = json.loads(line)
-            except ValueError:
-                continue
-            steps.setdefault(record["step"], {}).update(step=record["step"], **record["data"])
-    return [steps[step] for step in sorted(steps)]
-
-
-def launch_folders(output: Path) -> list[Path]:
-    """Folders of all launches, oldest first."""
-    return sorted((output / "launches").glob("[0-9]*"))
-
-
-def new_launch(output: Path) -> Path:
-    """Make the folder of this launch."""
-    folder = output / "launches" / f"{len(launch_folders(output)) + 1:03d}"
-    folder.mkdir(parents=True)
-    return folder
+_OF_A_MODEL = ("model_type", "vocab_size", "hidden_size", "num_hidden_layers", "num_attention_heads")
 
 
 def checkpoint_step(checkpoints: Path) -> int:
@@ -107,13 +44,38 @@ def step_of(checkpoint: Path) -> int | None:
     return int(number) if fits else None
 
 
+def resumed(config: Any) -> tuple[int, Path]:
+    """Steps in the checkpoint to go on from, 0 for none, and its folder.
+
+    Raises InputError for a checkpoint of another model or recipe, or one that cannot be loaded here.
+    """
+    trainer = config.trainer
+    folder = Path(trainer.default_local_dir)
+    if is_own(config):
+        done = checkpoint_step(folder)
+        found = folder / f"global_step_{done}"
+    else:
+        found = Path(trainer.resume_from_path)
+        done = step_of(found) or 0
+    if done:
+        check_same_model(found, Path(config.actor_rollout_ref.model.path))
+        check_same_recipe(folder, config.cobalt.recipe)
+        check_loads(found, config)
+    return done, found
+
+
+def is_own(config: Any) -> bool:
+    """Whether a run goes on from its own checkpoint, if from any, and not from one that was named."""
+    return bool(config.trainer.resume_mode != "resume_path")
+
+
 def check_same_model(checkpoint: Path, model: Path) -> None:
     """Raises InputError if a checkpoint's exported configuration is not that of the model to train."""
     saved, given = checkpoint / "actor" / "huggingface" / "config.json", model / "config.json"
     if not saved.is_file() or not given.is_file():
         return  # a model named, not given as a folder: verl compares shapes when it loads
     one, other = json.loads(saved.read_text()), json.loads(given.read_text())
-    for name in ("model_type", "vocab_size", "hidden_size", "num_hidden_layers", "num_attention_heads"):
+    for name in _OF_A_MODEL:
         if one.get(name) != other.get(name):
             raise InputError(
                 f"{checkpoint} is a checkpoint of another model ({name} {one.get(name)}, but {model} has "
@@ -123,10 +85,8 @@ def check_same_model(checkpoint: Path, model: Path) -> None:
 
 def check_same_recipe(checkpoints: Path, recipe: str) -> None:
     """Raises InputError if the checkpoints there were made by another recipe."""
-    try:
-        found = (checkpoints / RECIPE).read_text().strip()
-    except FileNotFoundError:
-        return
+    path = checkpoints / RECIPE
+    found = path.read_text().strip() if path.exists() else recipe
     if found != recipe:
         raise InputError(f"{checkpoints} was made by recipe {found}, not {recipe}: choose another --output")
 
@@ -149,10 +109,8 @@ def write_made_by(checkpoint: Path, config: Any) -> None:
 
 
 def _made_by(checkpoint: Path) -> dict[str, Any]:
-    try:
-        found: dict[str, Any] = json.loads((checkpoint / MADE_BY).read_text())
-    except FileNotFoundError:  # older than the record
-        return {}
+    path = checkpoint / MADE_BY
+    found: dict[str, Any] = json.loads(path.read_text()) if path.exists() else {}  # older than the record
     return found
 
 
@@ -163,21 +121,20 @@ def check_loads(checkpoint: Path, config: Any) -> None:
     torch. Offline recipes use a format that does not depend on either.
     """
     there, here = _made_by(checkpoint), made_by(config)
-    names = {"lora_rank"} if here["strategy"] == "offline" else {"strategy", "devices", "lora_rank"}
+    offline = here["strategy"] == "offline"
     differ = [
         f"{name} {there[name]} (here {here[name]})"
-        for name in sorted(names & there.keys())
-        if there[name] != here[name]
+        for name in (("lora_rank",) if offline else ("devices", "lora_rank", "strategy"))
+        if name in there and there[name] != here[name]
     ]
-    if here["strategy"] != "offline" and there and _release(there["torch"]) > _release(here["torch"]):
+    if there and not offline and _release(there["torch"]) > _release(here["torch"]):
         differ.append(f"torch {there['torch']} (here the older {here['torch']})")
     if differ:
-        weights = checkpoint / "actor" / "huggingface"
-        adapters = (checkpoint / "actor" / "lora_train_meta.json").exists()
+        merged = not (checkpoint / "actor" / "lora_train_meta.json").exists()
         raise InputError(
             f"{checkpoint} cannot be loaded: it was written with {', '.join(differ)}. Go on as it was "
             "written, or start from its weights with another --output"
-            + ("" if adapters else f": --model {weights}")
+            + (f": --model {checkpoint / 'actor' / 'huggingface'}" if merged else "")
         )
 
 
@@ -197,17 +154,11 @@ def check_same_data(checkpoint: Path, sha256: str, *, own: bool) -> list[str]:
     return [f"the rows are not those that {checkpoint.name} was trained on"]
 
 
-def latest(checkpoints: Path) -> Path:
-    """Folder of the latest checkpoint of a run."""
-    return checkpoints / f"global_step_{checkpoint_step(checkpoints)}"
-
-
 def is_fp32(config: Any) -> bool:
     """Whether verl's trainer keeps, and writes, weights in 32 bits (the offline one says what it writes)."""
-    return config.cobalt.method != "offline" and config.actor_rollout_ref.actor.fsdp_config.model_dtype in (
-        "fp32",
-        "float32",
-    )
+    kinds = ("fp32", "float32")
+    offline = config.cobalt.method == "offline"
+    return not offline and config.actor_rollout_ref.actor.fsdp_config.model_dtype in kinds
 
 
 def export_model(checkpoint: Path, target: Path, *, fp32: bool) -> Path:
@@ -218,7 +169,7 @@ def export_model(checkpoint: Path, target: Path, *, fp32: bool) -> Path:
     if files are missing.
     """
     source = checkpoint / "actor" / "huggingface"
-    names = {path.name for path in source.glob("*")} if source.is_dir() else set()
+    names = {path.name for path in source.glob("*")}
     if "config.json" not in names or not any(name.endswith(".safetensors") for name in names):
         raise InfraError(f"{source}: no exported model (is hf_model among actor.checkpoint.save_contents?)")
     if not any(name.startswith("tokenizer") for name in names):
@@ -245,8 +196,3 @@ def _link_or_copy(source: str, target: str) -> None:
         os.link(source, target)
     except OSError:
         shutil.copy2(source, target)
-
-
-def masked_samples(metrics: list[dict[str, Any]]) -> int:
-    """Samples without a verdict over all steps."""
-    return round(sum(step.get("reward/masked") or 0.0 for step in metrics))

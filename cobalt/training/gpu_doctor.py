@@ -11,44 +11,48 @@ import socket
 import subprocess
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from cobalt.errors import InfraError, InputError
 from cobalt.training import gpu_checks as libraries
 from cobalt.training.gpu_checks import FAILED, OK, UNCHECKED, WARNING, Line, tried
-from cobalt.training.memory import GIB, Sizes, sizes
+from cobalt.training.memory import GIB
+from cobalt.training.sizes import Sizes, sizes
 
 PORTS = ((6379, "Ray"), (8000, "evaluator"), (8265, "Ray's dashboard"))
 _SHM_GIB = 8.0  # NCCL, Ray's objects and vLLM's messages; containers have 64 MB unless told otherwise
 _FILES = 65_536  # open files that Ray asks for
 _THREADS = 8_192  # of Ray, vLLM and evaluators, with room
 _MEMORY_GIB = 64.0
+_FAMILIES = ("qwen3", "llama")
 _FREE_GIB = 50.0  # where no model says what a checkpoint takes
 _MARK = {OK: "ok     ", WARNING: "warning", FAILED: "FAILED ", UNCHECKED: "-      "}
 
 
-def examine(model: str | None, output: Path, profile: str, works: list[str]) -> list[Line]:
+def examine(model: str | None, output: Path, works: list[str]) -> list[Line]:
     """All checks but the training. ``works``: isolation levels that work here."""
-    from cobalt.training.settings import choices
-
-    lines = [tried("driver", driver)]
-    for check in (libraries.torch_build, libraries.attention):
-        lines.append(tried(check.__name__.replace("_", " "), check))
     found = libraries.devices()
     gpus = sum(line.name != "GPU" for line in found)
     device = "cuda" if gpus else "cpu"
-    lines += [*found, *libraries.packages(gpus)]
-    lines.append(tried("NCCL", lambda: libraries.nccl(gpus)))
-    lines.append(tried("torch.compile", lambda: libraries.compiler(device)))
-    for family in ("qwen3", "llama"):
-        name = f"model {family}"
-        lines.append(tried(name, lambda f=family: libraries.model_class(f, device)))  # type: ignore[misc]
-    for name in choices("recipe"):
-        lines.append(tried(f"recipe {name}", lambda n=name: libraries.recipe(n, profile)))  # type: ignore[misc]
     of = sizes(model) if model else None
-    lines += [tried("shared memory", lambda: shared_memory(gpus)), *disks(output, of), *hub(model), tokens()]
-    lines += [*ports(), *limits(of), *evaluator(works)]
+    families = [tried(f"model {name}", partial(libraries.model_class, name, device)) for name in _FAMILIES]
+    lines = [
+        tried("driver", driver),
+        tried("torch build", libraries.torch_build),
+        *found,
+        *libraries.packages(gpus),
+        tried("NCCL", partial(libraries.nccl, gpus)),
+        tried("torch.compile", partial(libraries.compiler, device)),
+        *families,
+        tried("shared memory", partial(shared_memory, gpus)),
+        *disks(output, of),
+        *hub(model),
+        *ports(),
+        *limits(of),
+        *evaluator(works),
+    ]
     return [replace(line, advice="") if line.state == OK else line for line in lines]
 
 
@@ -83,14 +87,13 @@ def disks(output: Path, of: Sizes | None) -> Iterator[Line]:
     from huggingface_hub.constants import HF_HUB_CACHE
 
     parameters = of.parameters if of else 0
-    for name, folder, need in (
-        ("disk: models", Path(HF_HUB_CACHE), 2 * parameters / GIB),
-        ("disk: output", output, 14 * parameters / GIB),
+    for name, folder, what, need in (
+        ("disk: models", Path(HF_HUB_CACHE), "the model", 2 * parameters / GIB),
+        ("disk: output", output, "a checkpoint", 14 * parameters / GIB),
     ):
         there = next(each for each in (folder.absolute(), *folder.absolute().parents) if each.exists())
         free = shutil.disk_usage(there).free / GIB
-        what = f"{need:.1f} GiB for {'the model' if name.endswith('models') else 'a checkpoint'}"
-        shown = f"{folder}: {free:.1f} GiB free" + (f", {what}" if need else "")
+        shown = f"{folder}: {free:.1f} GiB free" + (f", {need:.1f} GiB for {what}" if need else "")
         low = FAILED if need and free < need else WARNING if free < (2 * need or _FREE_GIB) else OK
         advice = "HF_HOME and --output may lie elsewhere; trainer.max_actor_ckpt_to_keep=2"
         if not os.access(there, os.W_OK):
@@ -100,156 +103,110 @@ def disks(output: Path, of: Sizes | None) -> Iterator[Line]:
 
 def hub(model: str | None) -> Iterator[Line]:
     """Whether the model is here: trainings are offline unless HF_HUB_OFFLINE=0."""
-    from huggingface_hub import constants, try_to_load_from_cache
+    from huggingface_hub import constants
 
     if model is not None:
-        folder = Path(model)
         names = _files(model)
-        have = [
-            (folder / name).is_file()
-            if folder.is_dir()
-            else isinstance(try_to_load_from_cache(model, name), str)
-            for name in names
-        ]
-        lacking = [name for name, here in zip(names, have, strict=True) if not here]
+        lacking = [name for name in names if _file(model, name) is None]
         if not lacking:
             yield Line("model files", OK, f"{model}: {len(names)} files, weights among them")
             return
         shown = f"{model}: {', '.join(lacking[:3])} {'are' if len(lacking) > 1 else 'is'} not here"
-        advice = "name a Hugging Face folder" if folder.is_dir() else f"fetch it first: hf download {model}"
+        local = Path(model).is_dir()
+        advice = "name a Hugging Face folder" if local else f"fetch it first: hf download {model}"
         yield Line("model files", FAILED, shown, advice)
-        if folder.is_dir():
+        if local:
             return
-    host, port = re.sub(r"^https?://", "", constants.ENDPOINT).partition("/")[0], 443
-    host, _, given = host.partition(":")
+    host, _, port = re.sub(r"^https?://", "", constants.ENDPOINT).partition("/")[0].partition(":")
     try:
-        socket.create_connection((host, int(given or port)), timeout=5).close()
+        socket.create_connection((host, int(port or 443)), timeout=5).close()
         yield Line("hub", OK, f"{constants.ENDPOINT} can be reached")
     except OSError as error:
         advice = "copy models into HF_HOME, or set HF_ENDPOINT or a proxy"
         yield Line("hub", WARNING, f"{constants.ENDPOINT} cannot be reached ({error})", advice)
 
 
-def _files(model: str) -> list[str]:
-    """What a model needs: configuration, tokenizer, and all shards of its weights."""
+def _file(model: str, name: str) -> Path | None:
+    """A file of a model, which is a folder or lies in the hub's cache; None if it is not here."""
     from huggingface_hub import try_to_load_from_cache
 
-    index: Any = Path(model) / "model.safetensors.index.json"
-    if not Path(model).is_dir():
-        index = try_to_load_from_cache(model, index.name)
-    if isinstance(index, str | Path) and Path(index).is_file():
-        weights = sorted(set(json.loads(Path(index).read_text())["weight_map"].values()))
-    else:
-        weights = ["model.safetensors"]
-    return ["config.json", "tokenizer_config.json", *weights]
+    found: Any = Path(model, name) if Path(model).is_dir() else try_to_load_from_cache(model, name)
+    return Path(found) if isinstance(found, str | Path) and Path(found).is_file() else None
 
 
-def tokens() -> Line:
-    """The file of the reward's token counter."""
-    from cobalt.rewards.tokens import o200k_counter, o200k_path
-
-    try:
-        o200k_counter()
-    except InputError as error:
-        found, _, advice = str(error).partition(": ")
-        return Line("o200k_base", FAILED, found, f"{advice} (cobalt.token_counter=policy)")
-    return Line("o200k_base", OK, str(o200k_path()))
+def _files(model: str) -> list[str]:
+    """What a model needs: configuration, tokenizer, and all shards of its weights."""
+    index = _file(model, "model.safetensors.index.json")
+    shards = set(json.loads(index.read_text())["weight_map"].values()) if index else {"model.safetensors"}
+    return ["config.json", "tokenizer_config.json", *sorted(shards)]
 
 
 def ports() -> Iterator[Line]:
     cluster = os.environ.get("RAY_ADDRESS")
     for number, what in PORTS:
+        name, advice = f"port {number}", "scripts/cluster takes RAY_PORT; end what listens there"
         with socket.socket() as trial:
             trial.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             try:
                 trial.bind(("0.0.0.0", number))
-                yield Line(f"port {number}", OK, f"free ({what})")
+                yield Line(name, OK, f"free ({what})")
             except OSError:
-                state, advice = WARNING, "scripts/cluster takes RAY_PORT; end what listens there"
-                if cluster:
-                    state, advice = OK, f"RAY_ADDRESS={cluster}"
-                yield Line(f"port {number}", state, f"taken ({what})", advice)
+                yield Line(name, OK if cluster else WARNING, f"taken ({what})", advice)
 
 
 def limits(of: Sizes | None, root: Path = Path("/")) -> Iterator[Line]:
     """What the container and the shell leave: memory, processes, open files."""
-    memory = group_limit(root, "memory", "memory.max", "memory.limit_in_bytes")
-    total = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    memory, total = group_limit(root, "memory.max"), os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     has = min(memory or total, total) / GIB
     # weights in fp32 while they load; recipes with long dialogues keep both moments and the reference there
     need = (16 * of.parameters / GIB) if of else _MEMORY_GIB
     advice = f"{need:,.0f} GiB {'hold all that recipes offload' if of else 'are few for 8B (--model NAME)'}"
     shown = f"{has:.1f} GiB" + (" (the container's limit)" if memory and memory < total else "")
     yield Line("main memory", OK if has >= need else WARNING, shown, advice)
-    tasks = group_limit(root, "pids", "pids.max", "pids.max")
     # the hard limits: Ray and vLLM raise their own
     hard = [resource.getrlimit(kind)[1] for kind in (resource.RLIMIT_NPROC, resource.RLIMIT_NOFILE)]
     processes, files = (None if each == resource.RLIM_INFINITY else each for each in hard)
+    few = FAILED if files and files < 4096 else WARNING
     for name, found, need_of, state, command in (
-        ("pids limit", tasks, _THREADS, WARNING, "docker run --pids-limit=-1"),
+        ("pids limit", group_limit(root, "pids.max"), _THREADS, WARNING, "docker run --pids-limit=-1"),
         ("processes", processes, _THREADS, WARNING, "ulimit -u unlimited"),
-        ("open files", files, _FILES, FAILED if files and files < 4096 else WARNING, "ulimit -n 65536"),
+        ("open files", files, _FILES, few, "ulimit -n 65536"),
     ):
         enough = found is None or found >= need_of
         shown = "unlimited" if found is None else f"{found:,.0f}"
         yield Line(name, OK if enough else state, shown, f"{command} ({need_of:,} or more)")
 
 
-def group_limit(root: Path, controller: str, new: str, old: str) -> float | None:
-    """The least value of a control group's file, of this process's group and those above; None: no limit.
-
-    ``cpu.max`` is read as cores. Both hierarchies are looked at: ``new`` of version 2, ``old`` of version 1.
+def group_limit(root: Path, name: str) -> float | None:
+    """The least value of a file of control groups (version 2), of this process's group and those above; None:
+    no limit. ``cpu.max`` is read as cores.
     """
-    try:
-        lines = (root / "proc/self/cgroup").read_text().splitlines()
-    except OSError:
-        return None
     found = []
-    for _, names, path in (line.split(":", 2) for line in lines):
-        if names and controller not in names.split(","):
+    try:
+        group = next(
+            line[3:] for line in (root / "proc/self/cgroup").read_text().splitlines() if line[:3] == "0::"
+        )
+    except (OSError, StopIteration):
+        return None
+    for folder in (Path(group), *Path(group).parents):
+        try:
+            words = (root / "sys/fs/cgroup" / folder.relative_to("/") / name).read_text().split()
+            found.append(float(words[0]) / float((*words, "1")[1]))
+        except (OSError, ValueError, IndexError):  # no such file; "max"
             continue
-        base, file = root / "sys/fs/cgroup", old if names else new
-        top = base / names if names and (base / names).is_dir() else base / controller if names else base
-        for folder in (Path(path), *Path(path).parents):
-            place = top / folder.relative_to("/") / file
-            value = _number(place)
-            if value is not None and value < 2**60:  # version 1 says "none" by a huge number
-                found.append(value)
     return min(found, default=None)
 
 
-def _number(file: Path) -> float | None:
-    """The number in such a file; a quota of CPU time as cores."""
-    try:
-        words = file.read_text().split()
-        period = file.with_name("cpu.cfs_period_us")
-        if file.name == "cpu.cfs_quota_us":
-            words.append(period.read_text())
-        value = float(words[0])
-        return None if value < 0 else value / float(words[1]) if len(words) > 1 else value
-    except (OSError, ValueError, IndexError):  # "max"
-        return None
-
-
 def evaluator(works: list[str], root: Path = Path("/")) -> Iterator[Line]:
-    """Isolation of programs, and whether verdicts of a published step keep up with its rollouts."""
-    from cobalt.training.exposure import Load, cores_needed
-
-    if works:
-        yield Line("isolation", OK, works[0])
-    else:
-        advice = "cobalt doctor says why; docs/execution.md, or an evaluator elsewhere (--evaluator URL)"
-        yield Line("isolation", FAILED, "no safe level works here", advice)
-    quota = group_limit(root, "cpu", "cpu.max", "cpu.cfs_quota_us")
+    """Isolation of programs, and the cores that may run them. ``works``: levels that work here."""
+    advice = "cobalt doctor says why; docs/execution.md, or an evaluator elsewhere (--evaluator URL)"
+    shown = works[0] if works else "no safe level works here"
+    yield Line("isolation", OK if works else FAILED, shown, advice)
     seen = len(os.sched_getaffinity(0))
-    cores = min(float(seen), quota or seen)
-    if cores < seen:
-        advice = f"cobalt.evaluator_workers={max(1, int(cores))}"
-        yield Line("cores", WARNING, f"{seen} are seen, {cores:.1f} may be used", advice)
-    need = cores_needed(Load(), 0.05, 0).cores
-    shown = f"{cores:.0f}; a published step needs {need} (cobalt plan)"
-    advice = "steps will wait for verdicts; evaluators on other machines: docs/cluster.md"
-    yield Line("evaluator cores", OK if cores >= need else WARNING, shown, advice)
+    cores = min(float(seen), group_limit(root, "cpu.max") or seen)
+    shown = f"{cores:.0f}" if cores == seen else f"{seen} are seen, {cores:.1f} may be used"
+    advice = f"cobalt.evaluator_workers={max(1, int(cores))}"
+    yield Line("cores", OK if cores == seen else WARNING, f"{shown} (cobalt plan: how many it takes)", advice)
 
 
 def trial(profile: str, evaluator: str, overrides: list[str]) -> Line:
@@ -260,13 +217,9 @@ def trial(profile: str, evaluator: str, overrides: list[str]) -> Line:
         found = smoke(profile, overrides, evaluator=evaluator)
     except (InputError, InfraError) as error:
         return Line("smoke", FAILED, str(error), "docs/cluster.md")
-    worst = max(found["probs_diff_max"])
-    return Line(
-        "smoke",
-        OK,
-        f"two steps on {found['devices']} device(s) in {found['seconds']} s (the first after "
-        f"{found['first_step_s']} s); rollout and trainer differ by {worst:.1e} at most",
-    )
+    shown = f"two steps on {found['devices']} device(s) in {found['seconds']} s (the first after "
+    shown += f"{found['first_step_s']} s); rollout and trainer differ by {max(found['probs_diff_max']):.1e}"
+    return Line("smoke", OK, f"{shown} at most")
 
 
 def show(lines: list[Line], what: str) -> None:

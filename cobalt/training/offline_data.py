@@ -21,12 +21,13 @@ from cobalt.rewards.cobalt import PLAIN, shaped_reward
 from cobalt.rewards.groups import exponential, grpo, rloo
 from cobalt.rows import read_rows, require, row_id
 from cobalt.text import extract_code
+from cobalt.training.data import read_parquet
 
 OBJECTIVES = ("rloo", "grpo", "exponential", "sft")
 REWARDS = ("correctness", "graded", "pass_rate", "shaped")
 SYNTAX_ERROR = "Compile Error"  # CodeNet's status of a program that is none
-_CLOCK_MS = 10  # below this, times are the judge's rounding
 COLUMNS = ("prompt", "completions", "extra_info")
+_CLOCK_MS = 10  # below this, times are the judge's rounding
 
 
 @dataclass(frozen=True)
@@ -70,10 +71,8 @@ def rewards_of(completions: list[dict[str, Any]], settings: Any) -> list[float]:
 
 def weigh(rewards: list[float], settings: Any) -> list[float]:
     """Weights by the section ``cobalt.offline``: advantages (of either sign) or exponential ones."""
-    if settings.objective == "rloo":
-        return rloo(rewards)
-    if settings.objective == "grpo":
-        return grpo(rewards)
+    if settings.objective in ("rloo", "grpo"):
+        return (rloo if settings.objective == "rloo" else grpo)(rewards)
     clip = None if settings.clip is None else float(settings.clip)
     return exponential(rewards, temperature=float(settings.temperature), clip=clip)
 
@@ -85,10 +84,7 @@ def check_groups(path: Path, config: Any) -> list[Group]:
     other objectives keep groups with a right and a wrong one. Raises InputError that names file, row and
     field, or for no usable group.
     """
-    import pyarrow
-    import pyarrow.parquet as parquet
-
-    settings = config.cobalt.offline
+    settings, what = config.cobalt.offline, f"stored groups {path}"
     if settings.objective not in OBJECTIVES or settings.reward not in REWARDS:
         raise InputError(
             f"cobalt.offline: objective must be one of {', '.join(OBJECTIVES)} and reward one of "
@@ -98,35 +94,21 @@ def check_groups(path: Path, config: Any) -> list[Group]:
         value = getattr(settings, name)
         if value is not None and not float(value) > 0:
             raise InputError(f"cobalt.offline.{name} must be positive, got {value!r}")
-    try:
-        table = parquet.read_table(path)
-    except (OSError, pyarrow.ArrowInvalid) as error:
-        raise InputError(
-            f"stored groups {path}: cannot be read as Parquet ({str(error).splitlines()[0]})"
-        ) from None
+    table = read_parquet(path, "stored groups")
     missing = [name for name in COLUMNS if name not in table.column_names]
     if missing:
-        raise InputError(
-            f"stored groups {path}: column {', '.join(missing)} missing; make the file with "
-            "`cobalt stored_groups`"
-        )
+        lacks = f"column {', '.join(missing)} missing"
+        raise InputError(f"{what}: {lacks}; make the file with `cobalt stored_groups`")
     rows = table.select(list(COLUMNS)).to_pylist()
     for number, row in enumerate(rows):
-        _check(row, f"stored groups {path}: row {number}")
+        _check(row, f"{what}: row {number}")
     if settings.objective == "sft":
-        groups = _best(rows, int(settings.keep))
+        groups, lacking = _best(rows, int(settings.keep)), "no right completion"
     else:
         groups = [group for row in rows if (group := _group(row, settings)) is not None]
+        lacking = "no group has right and wrong completions"
     if not groups:
-        raise InputError(
-            f"stored groups {path}: none of {table.num_rows} rows can be used ("
-            + (
-                "no right completion"
-                if settings.objective == "sft"
-                else "no group has right and wrong completions"
-            )
-            + ")"
-        )
+        raise InputError(f"{what}: none of {table.num_rows} rows can be used ({lacking})")
     return groups
 
 
@@ -177,20 +159,8 @@ def stored_groups(
     InputError for rows that lack these fields, or hold a response without verdict.
     """
     for where, row in rows:
-        key = row_id(row, where)
-        responses = require(row, "responses", list, where)
-        results = require(row, "exec_results", list, where)
-        if len(responses) != len(results):
-            raise InputError(f"{where}: {len(responses)} 'responses' but {len(results)} 'exec_results'")
-        made: list[dict[str, Any]] = []
-        for text, result in zip(responses, results, strict=True):
-            if result.get("status") == "infra_error":
-                raise InputError(f"{where}: a response has no verdict; run the single-turn door again")
-            passing = result["passing"]
-            rate = sum(passing) / len(passing) if passing and extract_code(text or "") is not None else 0.0
-            made.append({"text": text or "", "pass_rate": rate})
-        draw = random.Random(f"{seed}:{key}")
-        draw.shuffle(made)
+        key, made = row_id(row, where), _judged(row, where)
+        random.Random(f"{seed}:{key}").shuffle(made)
         right = [item for item in made if item["pass_rate"] == 1.0]
         wrong = [item for item in made if item["pass_rate"] < 1.0]
         groups = []
@@ -206,6 +176,21 @@ def stored_groups(
                 "completions": completions,
                 "extra_info": {"split": "train", "index": str(key)},
             }
+
+
+def _judged(row: Mapping[str, Any], where: str) -> list[dict[str, Any]]:
+    responses = require(row, "responses", list, where)
+    results = require(row, "exec_results", list, where)
+    if len(responses) != len(results):
+        raise InputError(f"{where}: {len(responses)} 'responses' but {len(results)} 'exec_results'")
+    made = []
+    for text, result in zip(responses, results, strict=True):
+        if result.get("status") == "infra_error":
+            raise InputError(f"{where}: a response has no verdict; run the single-turn door again")
+        passing = result["passing"]
+        rate = sum(passing) / len(passing) if passing and extract_code(text or "") is not None else 0.0
+        made.append({"text": text or "", "pass_rate": rate})
+    return made
 
 
 def write_groups(
@@ -238,8 +223,7 @@ def main(argv: list[str] | None = None) -> int:
     args = flags.parse_args(argv)
     if args.group_size < 2:
         raise InputError("--group_size must be at least 2")
-    made = write_groups(
-        args.input_file, args.output_file, load(args.prompts), size=args.group_size, seed=args.seed
-    )
-    print(f"{args.output_file}: {made} groups of {args.group_size}, and right completions left over")
+    size, prompts = args.group_size, load(args.prompts)
+    made = write_groups(args.input_file, args.output_file, prompts, size=size, seed=args.seed)
+    print(f"{args.output_file}: {made} groups of {size}, and right completions left over")
     return 0

@@ -8,34 +8,28 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from cobalt.cli import Progress
 from cobalt.errors import InfraError
 from cobalt.files import atomic_write
-from cobalt.training import outcome
-
-if TYPE_CHECKING:
-    from cobalt.cli import Progress
+from cobalt.training import checkpoint
 
 BEST = "best"  # in the output folder: the model of the best validated checkpoint
-_NO_CODE, _FORMAT = "reward/no_code", "reward/format_broken"
-_ENTROPY, _LENGTH = "actor/entropy", "response_length/mean"
-_DIFF = "training/rollout_probs_diff_mean"
-_NORM = "actor/grad_norm"
+_DIFF, _NORM, _LENGTH = "training/rollout_probs_diff_mean", "actor/grad_norm", "response_length/mean"
 # What must be a number at every step that has it. Others may be null for a reason (a correlation of equal
 # values, the deviation of a single one).
 _NUMBERS = (
-    _DIFF,
-    "training/rollout_probs_diff_max",
-    "reward/",
-    "actor/pg_loss",
-    "actor/loss",
-    "actor/kl_loss",
-    "actor/ppo_kl",
-    "actor/entropy",
-    "offline/",
+    *(_DIFF, "training/rollout_probs_diff_max", "reward/", "offline/", "val-core/"),
+    *(f"actor/{name}" for name in ("pg_loss", "loss", "kl_loss", "ppo_kl", "entropy")),
     *(f"critic/{name}/" for name in ("score", "rewards", "advantages", "returns")),
-    "val-core/",
+)
+_BOUNDS = (  # of the section cobalt.abort: setting, metric, whether it bounds from above
+    ("max_no_code", "reward/no_code", True),
+    ("max_format_broken", "reward/format_broken", True),
+    ("min_entropy", "actor/entropy", False),
+    ("max_length_share", _LENGTH, True),
+    ("max_rollout_probs_diff", _DIFF, True),
 )
 
 
@@ -74,42 +68,31 @@ class Collapse:
         skips the update.
         """
         check_numbers(step, data)
-        if _NORM in data:
-            self._count(_NORM, not is_number(data[_NORM]))
-            if self._crossed[_NORM] >= self._patience:
-                raise InfraError(
-                    f"the gradient was not finite in {self._crossed[_NORM]} step(s) up to step {step}, which "
-                    "taught nothing; checkpoints before them are kept"
-                )
-        for name, metric, above in (
-            ("max_no_code", _NO_CODE, True),
-            ("max_format_broken", _FORMAT, True),
-            ("min_entropy", _ENTROPY, False),
-            ("max_length_share", _LENGTH, True),
-            ("max_rollout_probs_diff", _DIFF, True),
-        ):
+        patience = int(self.bounds.get("patience") or 1)
+        if _NORM in data and self._count(_NORM, not is_number(data[_NORM])) >= patience:
+            raise InfraError(
+                f"the gradient was not finite in {self._crossed[_NORM]} step(s) up to step {step}, which "
+                "taught nothing; checkpoints before them are kept"
+            )
+        for name, metric, above in _BOUNDS:
             bound, value = self.bounds.get(name), data.get(metric)
             if bound is None or value is None:
                 continue
-            if name == "max_length_share":
+            if metric == _LENGTH:
                 value /= self.limit
-            bad = value > bound if above else value < bound
-            self._count(name, bad)
+            crossed = self._count(name, value > bound if above else value < bound)
             # a rollout that disagrees with its trainer is a fault at once, not a trend
-            if bad and self._crossed[name] >= (1 if name == "max_rollout_probs_diff" else self._patience):
+            if crossed >= (1 if metric == _DIFF else patience):
+                what = f"{metric} (of the limit)" if metric == _LENGTH else metric
                 raise InfraError(
-                    f"the training collapsed: {metric}"
-                    f"{' (of the limit)' if metric == _LENGTH else ''} is {value:.4g} at step {step}, "
-                    f"{'above' if above else 'below'} cobalt.abort.{name}={bound} for "
-                    f"{self._crossed[name]} step(s); checkpoints before it are kept"
+                    f"the training collapsed: {what} is {value:.4g} at step {step}, "
+                    f"{'above' if above else 'below'} cobalt.abort.{name}={bound} for {crossed} step(s); "
+                    "checkpoints before it are kept"
                 )
 
-    def _count(self, name: str, bad: bool) -> None:
+    def _count(self, name: str, bad: bool) -> int:
         self._crossed[name] = self._crossed.get(name, 0) + 1 if bad else 0
-
-    @property
-    def _patience(self) -> int:
-        return int(self.bounds.get("patience") or 1)
+        return self._crossed[name]
 
 
 def validation_score(data: Mapping[str, float]) -> float | None:
@@ -121,7 +104,7 @@ def validation_score(data: Mapping[str, float]) -> float | None:
 
 
 @dataclass
-class Watch:
+class Monitor:
     """Reads what the training process writes: first its plan, then every step.
 
     Called five times a second. Raises InfraError on collapse. ``first_step_s``: seconds to the first step.
@@ -141,7 +124,6 @@ class Watch:
 
     def __post_init__(self) -> None:
         self.collapse = Collapse(self.config.cobalt.abort, int(self.config.data.max_response_length))
-        self._unsaved: list[tuple[int, float]] = []
 
     def __call__(self) -> None:
         if self.plan is None and self.plan_file.exists():
@@ -152,17 +134,20 @@ class Watch:
             return
         lines = self.metrics.read_bytes().split(b"\n")[:-1]
         fresh, self.seen = lines[self.seen :], len(lines)
+        validated = []
         for line in fresh:
             record = json.loads(line)
-            score = validation_score(record["data"])
+            step, data = record["step"], record["data"]
+            score = validation_score(data)
             if score is not None:
-                self._unsaved.append((record["step"], score))
-            if record["step"] > 0:
-                self._report(record["step"], self.plan["plan"]["steps"], record["data"])
-                self.collapse(record["step"], record["data"])
+                validated.append((step, score))
+            if step > 0:
+                self._report(step, self.plan["plan"]["steps"], data)
+                self.collapse(step, data)
             else:
-                check_numbers(record["step"], record["data"])
-        self._keep_best()
+                check_numbers(step, data)
+        for step, score in validated:
+            self._keep_best(step, score)
 
     def _report(self, step: int, steps: int, data: Mapping[str, float]) -> None:
         if self.first_step_s is None:
@@ -179,26 +164,20 @@ class Watch:
                 masked=round(data.get("reward/masked") or 0.0),
             )
 
-    def _keep_best(self) -> None:
+    def _keep_best(self, step: int, score: float) -> None:
         """Export the checkpoint of the best validated step, if that step has one (it may be 0: none)."""
-        while self._unsaved:
-            step, score = self._unsaved.pop(0)
-            checkpoint = Path(self.config.trainer.default_local_dir) / f"global_step_{step}"
-            known = best(self.output)
-            if not (checkpoint / "actor" / "huggingface").is_dir() or (known and known["score"] >= score):
-                continue
-            outcome.export_model(checkpoint, self.output / BEST, fp32=outcome.is_fp32(self.config))
-            record = {"step": step, "score": score, "metric": "validation Pass@1"}
-            atomic_write(self.output / BEST / "best.json", json.dumps(record) + "\n")
-            self.say(
-                f"  step {step}: validation Pass@1 {100 * score:.1f} %, the best so far (kept in {BEST}/)"
-            )
+        found = Path(self.config.trainer.default_local_dir) / f"global_step_{step}"
+        known = best(self.output)
+        if not (found / "actor" / "huggingface").is_dir() or (known and known["score"] >= score):
+            return
+        checkpoint.export_model(found, self.output / BEST, fp32=checkpoint.is_fp32(self.config))
+        record = {"step": step, "score": score, "metric": "validation Pass@1"}
+        atomic_write(self.output / BEST / "best.json", json.dumps(record) + "\n")
+        self.say(f"  step {step}: validation Pass@1 {100 * score:.1f} %, the best so far (kept in {BEST}/)")
 
 
 def best(output: Path) -> dict[str, Any] | None:
     """``step`` and ``score`` of the best model kept, or None."""
-    try:
-        found: dict[str, Any] = json.loads((output / BEST / "best.json").read_text())
-    except FileNotFoundError:
-        return None
+    path = output / BEST / "best.json"
+    found: dict[str, Any] | None = json.loads(path.read_text()) if path.exists() else None
     return found

@@ -1,4 +1,9 @@
-"""Make the tiny reference model again from nothing, measure it, and write its model card."""
+"""Make the tiny reference model again from nothing, measure it, and write its model card.
+
+The reference is taught two things in turn. First *what a repair is*: after a failing test, the right program.
+Then *to do so rarely*: most failing programs are followed by the same program or by another guess.
+Reinforcement learning can then amplify a behaviour that is present but rare; it does not have to invent one.
+"""
 
 from __future__ import annotations
 
@@ -122,8 +127,8 @@ def main(argv: list[str] | None = None) -> int:
     folder = Path(args.output)
     if folder.exists() and any(folder.iterdir()):
         raise InputError(f"{folder} exists and is not empty: name another --output or remove it")
-    from cobalt.training.reference.recipe import Recipe
-    from cobalt.training.reference.train import train_reference
+    from dialogues import Recipe
+    from train import train_reference
 
     given = {name: getattr(args, name) for name in STAGES if getattr(args, name)}
     folder.mkdir(parents=True, exist_ok=True)

@@ -7,7 +7,7 @@ import difflib
 import importlib
 import re
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -26,18 +26,13 @@ class OwnRecipe:
     path: Path
     keys: Mapping[str, Any]
 
-    @property
-    def fits(self) -> list[Path]:
-        """Files beside it that fit it to a scale: ``SCALE_NAME.yaml``, like those of ``verl/config/fit``."""
-        return sorted(self.path.parent.glob(f"*_{self.name}{self.path.suffix}"))
-
 
 def is_own(recipe: str) -> bool:
     """Whether a recipe is given as a file and not by the name of a built-in one."""
     return recipe.endswith(_SUFFIXES) or "/" in recipe
 
 
-def read_recipe(recipe: str, built_in: tuple[str, ...]) -> OwnRecipe:
+def read(recipe: str, built_in: tuple[str, ...]) -> OwnRecipe:
     """Read a recipe file. Raises InputError if it is missing, no mapping, or named like a built-in one."""
     import yaml
 
@@ -59,17 +54,19 @@ def read_recipe(recipe: str, built_in: tuple[str, ...]) -> OwnRecipe:
 
 @contextlib.contextmanager
 def search_folder(own: OwnRecipe | None) -> Iterator[list[str]]:
-    """Folders in which Hydra finds the recipe, and what fits it to a scale, under the names it expects."""
+    """Folders in which Hydra finds the recipe, and the files beside it that fit it to a scale
+    (``SCALE_NAME.yaml``), under the names that it expects.
+    """
     if own is None:
         yield []
         return
+    fits = sorted(own.path.parent.glob(f"*_{own.name}{own.path.suffix}"))
     with tempfile.TemporaryDirectory(prefix="cobalt-recipe-") as folder:
-        for group, sources in (("recipe", [own.path]), ("fit", own.fits)):
-            for source in sources:
-                target = Path(folder, group, f"{source.stem}.yaml")
-                target.parent.mkdir(exist_ok=True)
-                text = source.read_text(encoding="utf-8")
-                target.write_text(text if "@package" in text else _PACKAGE + text, encoding="utf-8")
+        for group, source in (("recipe", own.path), *(("fit", path) for path in fits)):
+            target = Path(folder, group, f"{source.stem}.yaml")
+            target.parent.mkdir(exist_ok=True)
+            text = source.read_text(encoding="utf-8")
+            target.write_text(text if "@package" in text else _PACKAGE + text, encoding="utf-8")
         yield [folder]
 
 
@@ -78,25 +75,19 @@ def refuse_unknown_keys(own: OwnRecipe, known: Mapping[str, Any]) -> None:
 
     ``known`` is a composed configuration; where it has an empty mapping or null, any key may stand.
     """
-    for path in _leaves(own.keys):
-        place: Any = known
-        for depth, part in enumerate(path):
+
+    def check(tree: Mapping[str, Any], place: Any, path: tuple[str, ...]) -> None:
+        for key, value in tree.items():
             if not isinstance(place, Mapping) or not place:
-                break
-            if part not in place:
-                near = difflib.get_close_matches(part, map(str, place), n=1)
+                return
+            if key not in place:
+                near = difflib.get_close_matches(str(key), map(str, place), n=1)
                 advice = f"; did you mean '{near[0]}'?" if near else ""
-                key = ".".join(path[: depth + 1])
-                raise InputError(f"{own.path}: there is no setting '{key}'{advice}")
-            place = place[part]
+                raise InputError(f"{own.path}: there is no setting '{'.'.join((*path, str(key)))}'{advice}")
+            if isinstance(value, Mapping):
+                check(value, place[key], (*path, str(key)))
 
-
-def _leaves(tree: Mapping[str, Any], path: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
-    for key, value in tree.items():
-        if isinstance(value, Mapping) and value:
-            yield from _leaves(value, (*path, str(key)))
-        else:
-            yield (*path, str(key))
+    check(own.keys, known, ())
 
 
 def module_folder(config: Any) -> Path | None:
@@ -106,16 +97,28 @@ def module_folder(config: Any) -> Path | None:
 
 
 def load_plugins(config: Any) -> None:
-    """Import the modules of ``cobalt.plugins``, which register what they bring with verl.
-
-    Raises InputError for a module that cannot be found; what it raises itself passes through.
-    """
+    """Import the modules of ``cobalt.plugins``, which register what they bring with verl."""
     for name in config.cobalt.plugins:
-        try:
-            importlib.import_module(name)
-        except ModuleNotFoundError as error:
-            if error.name is None or not f"{name}.".startswith(f"{error.name}."):
-                raise
-            raise InputError(
-                f"cobalt.plugins: there is no module {name} (looked beside the recipe and in PYTHONPATH)"
-            ) from None
+        imported(name, "cobalt.plugins")
+
+
+def imported(name: str, setting: str) -> Any:
+    """A module by its name. Raises InputError if there is none; what it raises itself passes through."""
+    try:
+        return importlib.import_module(name)
+    except ModuleNotFoundError as error:
+        if error.name is None or not f"{name}.".startswith(f"{error.name}."):
+            raise
+        raise InputError(
+            f"{setting}: there is no module {name} (looked beside the recipe and in PYTHONPATH)"
+        ) from None
+
+
+def own_reward(name: str) -> Callable[..., float]:
+    """The function that ``cobalt.reward`` names, ``MODULE:FUNCTION``. Raises InputError if there is none."""
+    module, _, function = name.partition(":")
+    found = getattr(imported(module, "cobalt.reward"), function or "?", None)
+    if not callable(found):
+        raise InputError(f"cobalt.reward={name}: there is no such function (MODULE:FUNCTION)")
+    reward: Callable[..., float] = found
+    return reward

@@ -13,12 +13,11 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 import torch.nn.functional as F
+from dialogues import Encoded, Recipe, dialogue, drill, encode, encode_drill
+from tokenizer import build_tokenizer
 
 from cobalt.prompts import Prompts, load
 from cobalt.tasks import tiny
-from cobalt.training.reference.dialogues import Encoded, dialogue, drill, encode, encode_drill
-from cobalt.training.reference.recipe import Recipe
-from cobalt.training.reference.tokenizer import build_tokenizer
 
 if TYPE_CHECKING:
     from transformers import Qwen3ForCausalLM

@@ -1,15 +1,46 @@
-"""Training dialogues of the tiny reference, as messages and as tokens with targets and weights."""
+"""Training dialogues of the tiny reference: messages, and tokens with targets and weights; its recipe."""
 
 from __future__ import annotations
 
 import random
+from dataclasses import dataclass
 from typing import Any
 
 from cobalt.evaluator.feedback import wrong_answer_feedback
 from cobalt.prompts import Prompts
 from cobalt.schema import Message
 from cobalt.tasks import tiny
-from cobalt.training.reference.recipe import Mixture, Recipe
+
+
+@dataclass(frozen=True)
+class Mixture:
+    """What follows a failing program in a training dialogue; the shares sum to 1."""
+
+    repeat: float
+    guess: float
+    repair: float
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """Settings of the reference: model size, optimiser, stages."""
+
+    hidden: int = 96
+    layers: int = 4
+    heads: int = 4
+    kv_heads: int = 2
+    head_dim: int = 24
+    mlp: int = 256
+    drill_steps: int = 1600  # repairs only, see `drill`
+    clean_steps: int = 200
+    noisy_steps: int = 250
+    clean: Mixture = Mixture(0.05, 0.20, 0.75)
+    noisy: Mixture = Mixture(0.60, 0.25, 0.15)
+    change_after_pass: float = 0.15  # of all-passed messages: another draw of the vague slots follows
+    corrupt: float = 0.08  # share of guesses with one stated slot ignored
+    batch_tokens: int = 3000
+    lr: float = 3e-3
+    seed: int = 2
 
 
 def fence(code: str) -> str:

@@ -1,4 +1,8 @@
-"""Measure the data doors on generated files: processes, memory, and reference programs per second."""
+"""Measure the commands that prepare data on generated files: processes, memory, reference programs per
+second.
+
+python benchmarks/data.py processes|memory|reference [--tasks N] [--tests N] [--mib N] [--workers N]
+"""
 
 from __future__ import annotations
 
@@ -20,27 +24,11 @@ from cobalt.errors import InfraError
 from cobalt.output import write_jsonl
 from cobalt.rows import Row
 
-PREPROC = Path(__file__).parents[2] / "preproc"
+PREPROC = Path(__file__).parents[1] / "preproc"
 WORDS = [
-    "read",
-    "the",
-    "number",
-    "of",
-    "rows",
-    "and",
-    "print",
-    "their",
-    "sum",
-    "for",
-    "each",
-    "query",
-    "in",
-    "order",
-    "with",
-    "a",
-    "sorted",
-    "list",
-]
+    "read", "the", "number", "of", "rows", "and", "print", "their", "sum", "for", "each", "query", "in",
+    "order", "with", "a", "sorted", "list",
+]  # fmt: skip
 PROGRAM = "import sys\ndata = list(map(int, sys.stdin.read().split()))\nprint(sum(data))\n"
 
 
@@ -113,7 +101,7 @@ def make_tokenizer(folder: Path, *, by_words: bool = False) -> None:
         words = Tokenizer(models.BPE())
         words.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
         words.decoder = decoders.ByteLevel()
-        sources = [str(path) for path in sorted(Path(__file__).parents[1].rglob("*.py"))]
+        sources = [str(path) for path in sorted(PREPROC.parent.joinpath("cobalt").rglob("*.py"))]
         words.train(sources, trainers.BpeTrainer(vocab_size=8000, show_progress=False))
     tokenizer = PreTrainedTokenizerFast(tokenizer_object=words)
     tokenizer.chat_template = (
@@ -187,29 +175,23 @@ def bench_processes(folder: Path, tasks: int) -> Iterator[str]:
 
 
 def bench_memory(folder: Path, mib: int) -> Iterator[str]:
-    """Memory of the streaming doors on files of about ``mib`` MiB."""
+    """Memory of the commands that stream, on files of about ``mib`` MiB."""
     make_tokenizer(folder / "model", by_words=True)
     write_jsonl(folder / "taco.jsonl", taco_rows(mib * 7, 20, 8000))
     write_jsonl(folder / "trajectories.jsonl", trajectory_rows(mib * 12 + mib // 4, letters=750))
-    runs = [
-        ("preproc_taco.py", "taco.jsonl", ["--max_solutions", "0", "-o", "tasks.jsonl"]),
-        ("run_perturbation.py", "tasks.jsonl", ["-o", "perturbed.jsonl"]),
-        (
-            "process_multi_turn_taco.py",
-            "trajectories.jsonl",
-            ["-o", "contexts.jsonl", "--model_name", "model"],
-        ),
-        ("verl_preproc_multi_turn.py", "contexts.jsonl", ["--local_dir", "parquet", "--train_data_file"]),
-    ]
-    for door, source, flags in runs:
-        given = ["-i", source, *flags]
-        if "--train_data_file" in flags:
-            given = [*flags, source, "--val_data_file", source]
-        found = timed([str(PREPROC / door), *given], folder)
-        size = (folder / source).stat().st_size >> 20
+    both = "--train_data_file contexts.jsonl --val_data_file contexts.jsonl"
+    runs = {
+        "preproc_taco.py": "-i taco.jsonl --max_solutions 0 -o tasks.jsonl",
+        "run_perturbation.py": "-i tasks.jsonl -o perturbed.jsonl",
+        "process_multi_turn_taco.py": "-i trajectories.jsonl -o contexts.jsonl --model_name model",
+        "verl_preproc_multi_turn.py": f"{both} --local_dir parquet",
+    }
+    for script, flags in runs.items():
+        found = timed([str(PREPROC / script), *flags.split()], folder)
+        source = next(each for each in flags.split() if each.endswith(".jsonl"))
         yield (
-            f"{door}: {size} MiB in {found.wall_s:.0f} s, at most {found.peak:.0f} MiB of memory "
-            f"({found.early:.0f} in the first third)"
+            f"{script}: {(folder / source).stat().st_size >> 20} MiB in {found.wall_s:.0f} s, at most "
+            f"{found.peak:.0f} MiB of memory ({found.early:.0f} in the first third)"
         )
 
 
@@ -218,7 +200,6 @@ def bench_reference(folder: Path, tasks: int, tests: int, workers: int) -> Itera
     alone on the same programs, in turns.
     """
     from cobalt.evaluator import LocalEvaluator
-    from cobalt.run.meter import Meter
     from cobalt.testcases import TestCases
 
     rows = list(taco_rows(tasks, tests))
@@ -240,13 +221,12 @@ def bench_reference(folder: Path, tasks: int, tests: int, workers: int) -> Itera
             raise InfraError(f"preproc_taco.py failed: {done.stderr[-2000:]}")
 
     best: dict[str, list[tuple[float, float]]] = {"alone": [], "door": []}
-    with Meter(0.05) as meter:
-        for _ in range(2):
-            for name, run in (("alone", alone), ("door", door)):
-                before = meter.usage()
-                run()
-                after = meter.usage()
-                best[name].append((after.wall_s - before.wall_s, after.cpu_s - before.cpu_s))
+    for _ in range(2):
+        for name, run in (("alone", alone), ("door", door)):
+            before = os.times(), time.perf_counter()
+            run()
+            after = os.times(), time.perf_counter()
+            best[name].append((after[1] - before[1], sum(after[0][:4]) - sum(before[0][:4])))
     wall = {name: tasks * tests / min(each[0] for each in found) for name, found in best.items()}
     cpu = {name: 1000 * min(each[1] for each in found) / (tasks * tests) for name, found in best.items()}
     yield (
@@ -257,8 +237,8 @@ def bench_reference(folder: Path, tasks: int, tests: int, workers: int) -> Itera
 
 
 def main(argv: list[str] | None = None) -> int:
-    """The command line of `cobalt bench data`; returns the exit code."""
-    flags = parser("Measure the data doors on generated files.")
+    """The command line; returns the exit code."""
+    flags = parser("Measure the commands that prepare data on generated files.")
     flags.add_argument("what", choices=("processes", "memory", "reference"), help="what to measure")
     flags.add_argument("--tasks", type=positive_int, default=400, help="generated tasks")
     flags.add_argument("--tests", type=positive_int, default=20, help="tests per task")

@@ -1,6 +1,6 @@
 """The process in which verl runs: last checks, then over to verl.
 
-Started by cobalt.training.launch: ``python -m cobalt.training.entry CONFIG [--check]``. It needs seconds of
+Started by cobalt.training.launch: ``python -m cobalt.training.worker CONFIG [--check]``. It needs seconds of
 imports whatever it does, so what needs a tokenizer or verl itself is checked here and not in the launcher.
 The plan, and whatever goes wrong, is left as JSON in the run folder.
 """
@@ -16,20 +16,23 @@ import sys
 import threading
 import time
 import traceback
+from dataclasses import asdict
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 from cobalt import cluster
 from cobalt.errors import CobaltError, InputError
 from cobalt.files import atomic_write
-from cobalt.training import forwarded, leftovers, outcome
+from cobalt.training import checkpoint, forwarded, leftovers
 from cobalt.training.prepare import check_parts, missing_devices, prepare
-from cobalt.training.private import RUNNER, plain_task_runner, training_job
 from cobalt.training.process import WRITER_WAIT_S, end_with_parent, writer_lock
+from cobalt.training.verl_compat import RUNNER, plain_task_runner, training_job
 
 NOT_HERE = "not on this machine:"  # opens the note of a dry run that could not go on
 FAILURE, COUNTERS, PLAN = "failure.json", "evaluator.json", "plan.json"
 _OF_A_START = ("num_cpus", "num_gpus", "object_store_memory", "include_dashboard")
+_IMPORTED = ("verl.trainer.main_ppo", "verl.trainer.ppo.v1", "transformers.models.auto.modeling_auto")
 _started = time.monotonic()
 
 
@@ -56,44 +59,33 @@ def run(path: Path, check_only: bool) -> None:
     from omegaconf import OmegaConf
 
     config = OmegaConf.load(path)
-    private = config.trainer.device == "cpu"
-    address = None if private or config.cobalt.method == "offline" else cluster.to_join()
+    offline, private = config.cobalt.method == "offline", config.trainer.device == "cpu"
+    address = None if private or offline else cluster.to_join()
     lacking = missing_devices(config, address)
-    if lacking and not check_only:
-        raise InputError(lacking)
+    output = Path(config.trainer.default_local_dir).parent
     if not check_only:
-        output = Path(config.trainer.default_local_dir).parent
+        if lacking:
+            raise InputError(lacking)
         if address is not None:
             _refuse_busy_cluster(address, output)
         with writer_lock(output):  # then its last checkpoint is there
             pass
-    if config.cobalt.method == "offline":
-        plan, notes = prepare(config)
-        _planned(config, path, plan, [*notes, *([f"{NOT_HERE} {lacking}"] if lacking else [])])
-        if not check_only and plan.first_step <= plan.steps:
-            from cobalt.training.offline import run as train_offline
-
-            train_offline(config, path)
-            _say("ended")
-        return
-    gc.disable()  # a fifth of the import time goes into collecting garbage that is none
-    imports = threading.Thread(target=_import_verl, name="import-verl")
-    imports.start()
-    try:
-        plan, notes = prepare(config)
-        if private and not check_only:
-            _start_private_ray(config)
-    finally:
-        imports.join()
-        gc.freeze()
-        gc.enable()
-    check_parts(config)
-    _say("checked")
-    if not private:
+    plan, notes = prepare(config) if offline else _prepare(config, private and not check_only)
+    if not private and not offline:
         where = "starts one of its own here" if address is None else f"joins the one at {address}"
         notes.append(f"Ray cluster: {where}")
-    _planned(config, path, plan, [*notes, *([f"{NOT_HERE} {lacking}"] if lacking else [])])
-    if check_only or plan.first_step > plan.steps or _stop_asked(config):
+    if lacking:
+        notes.append(f"{NOT_HERE} {lacking}")
+    atomic_write(path, OmegaConf.to_yaml(config))
+    _tell(PLAN, {"plan": asdict(plan), "lines": plan.lines(), "notes": notes})
+    asked_to_stop = (output / checkpoint.STOP_REQUEST).exists()  # while this process imported and checked
+    if check_only or plan.first_step > plan.steps or asked_to_stop:
+        return
+    if offline:
+        from cobalt.training.offline import run as train_offline
+
+        train_offline(config, path)
+        _say("ended")
         return
     try:
         _train(config, private, address)
@@ -104,16 +96,22 @@ def run(path: Path, check_only: bool) -> None:
         _say("ended")
 
 
-def _stop_asked(config: Any) -> bool:
-    """Whether the launcher was asked to stop while this process imported and checked."""
-    return (Path(config.trainer.default_local_dir).parent / outcome.STOP_REQUEST).exists()
-
-
-def _planned(config: Any, path: Path, plan: Any, notes: list[str]) -> None:
-    from omegaconf import OmegaConf
-
-    atomic_write(path, OmegaConf.to_yaml(config))
-    _tell(PLAN, {"plan": plan.as_dict(), "lines": plan.lines(), "notes": notes})
+def _prepare(config: Any, starts_ray: bool) -> tuple[Any, list[str]]:
+    """`prepare`, while verl is imported and a private Ray cluster started."""
+    gc.disable()  # a fifth of the import time goes into collecting garbage that is none
+    imports = threading.Thread(target=_import_verl, name="import-verl")
+    imports.start()
+    try:
+        plan, notes = prepare(config)
+        if starts_ray:
+            _start_private_ray(config)
+    finally:
+        imports.join()
+        gc.freeze()
+        gc.enable()
+    check_parts(config)
+    _say("checked")
+    return plan, notes
 
 
 def _train(config: Any, private: bool, address: str | None) -> None:
@@ -121,7 +119,7 @@ def _train(config: Any, private: bool, address: str | None) -> None:
 
     checkpoints = Path(config.trainer.default_local_dir)
     checkpoints.mkdir(parents=True, exist_ok=True)
-    (checkpoints / outcome.RECIPE).write_text(f"{config.cobalt.recipe}\n")
+    (checkpoints / checkpoint.RECIPE).write_text(f"{config.cobalt.recipe}\n")
     if private:
         main_ppo.run_ppo(config, task_runner_class=InProcessRunner)
         return
@@ -156,15 +154,9 @@ def _join_cluster(config: Any, address: str | None) -> None:
         variables["TRANSFER_QUEUE_ENABLE"] = "1"
     if address is not None:  # Ray takes them for a cluster that it starts only
         settings = {name: value for name, value in settings.items() if name not in _OF_A_START}
-    forwarded.join(
-        {
-            **settings,
-            "address": address or "local",
-            "runtime_env": {**runtime, **given, "env_vars": variables},
-        },
-        os.environ,
-        config.cobalt.env,
-    )
+    environment = {**runtime, **given, "env_vars": variables}
+    where = {"address": address or "local", "runtime_env": environment}
+    forwarded.join({**settings, **where}, os.environ, config.cobalt.env)
 
 
 class InProcessRunner:
@@ -174,21 +166,16 @@ class InProcessRunner:
     """
 
     def __init__(self) -> None:
-        self.run = _Call(plain_task_runner()().run)
+        self.run = SimpleNamespace(remote=self._run)
 
     @classmethod
     def remote(cls) -> InProcessRunner:
         return cls()
 
-
-class _Call:
-    def __init__(self, function: Any) -> None:
-        self.function = function
-
-    def remote(self, *args: Any) -> Any:
+    def _run(self, config: Any) -> Any:
         import ray
 
-        return ray.put(self.function(*args))
+        return ray.put(plain_task_runner()().run(config))
 
 
 def _start_private_ray(config: Any) -> None:
@@ -212,11 +199,7 @@ def _start_private_ray(config: Any) -> None:
 def _import_verl() -> None:
     """Errors show again, and are reported, when the main thread imports the same."""
     with contextlib.suppress(Exception):
-        for name in (
-            "verl.trainer.main_ppo",
-            "verl.trainer.ppo.v1",
-            "transformers.models.auto.modeling_auto",
-        ):
+        for name in _IMPORTED:
             importlib.import_module(name)
     _say("verl is imported")
 
