@@ -113,7 +113,7 @@ class LiteLLMEngine(OpenAIEngine):
                 raise
             except Exception as error:  # the router's own, and bare ones of LiteLLM
                 if "No deployments available" not in str(error):
-                    raise openai.APIError(f"{type(error).__name__}: {error}", None, body=None) from None  # type: ignore[arg-type]
+                    raise openai.APIError(f"{type(error).__name__}: {error}", None, body=None) from None
                 # Our own limits are used up; the router counts by the minute of the clock.
                 await asyncio.sleep(60.5 - time.time() % 60)
         hidden = getattr(answer, "_hidden_params", None) or {}
