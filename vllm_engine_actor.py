@@ -1,5 +1,5 @@
 """vLLM replicas: `serve run vllm_engine_actor:app --name vllm_actor --route-prefix /vllm_actor model=...`."""
 
-from cobalt.engines.server import app
+from cobalt.engines.vllm_server import app
 
 __all__ = ["app"]

@@ -18,10 +18,10 @@ from dataclasses import asdict, dataclass
 from importlib.util import find_spec
 from typing import Any
 
+import measured
 from ways import BATCH, TESTS, Run, fork, local, plain, prime_code, serve_application, service
 
 from cobalt.cli import make_progress, parser, positive_int, run_main
-from cobalt.commands import measured
 from cobalt.sandbox.limits import LEVELS, package_paths
 
 _LONG = {"inputs": ["1 1"] * 4, "outputs": ["1 1\n" * 500_000] * 4}

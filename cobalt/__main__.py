@@ -20,10 +20,6 @@ COMMANDS = {
     "doctor": ("cobalt.doctor", "what this machine gives: isolation, limits, versions"),
     "compare": ("cobalt.evaluation.compare", "paired differences of runs, with intervals and tests"),
     "report": ("cobalt.report.build", "one static folder with charts, tables and every trajectory"),
-    "bench inference": (
-        "cobalt.commands.bench_inference",
-        "trajectories per hour, and the published loop",
-    ),
 }
 
 

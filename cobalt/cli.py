@@ -18,7 +18,7 @@ _Namespace = TypeVar("_Namespace")
 
 # Libraries that not everybody needs, by the extra of pyproject.toml that brings them; the first one counts.
 EXTRAS = {
-    "providers": ("aiohttp", "boto3", "litellm"),
+    "providers": ("aiohttp", "boto3", "httpx", "litellm", "openai"),
     "report": ("jinja2", "markupsafe", "matplotlib"),
     "vllm": ("vllm",),
     "train": (
@@ -146,7 +146,9 @@ class _Display:
 
 
 class LineProgress(_Display):
-    """One plain line when a stage starts, at most every `every_s` seconds, and when it ends."""
+    """One plain line when a stage starts, at most every `every_s` seconds, also while no row is done, and
+    when it ends.
+    """
 
     def __init__(self, stream: TextIO | None = None, every_s: float = 10.0) -> None:
         self._stream = stream or sys.stderr
@@ -160,7 +162,8 @@ class LineProgress(_Display):
         with self._lock:
             started, first = self._started.setdefault(label, (now, done))
             written, shown = self._written.get(label, (-self._every_s, None))
-            if done == shown or (done != total and now - written < self._every_s):
+            ends = done == total and done != shown
+            if shown is not None and not ends and now - written < self._every_s:
                 return
             self._written[label] = now, done
             parts = [f"{label}: {done}/{'?' if total is None else total}"]

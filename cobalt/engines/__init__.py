@@ -1,8 +1,12 @@
-"""Chat engines: one interface (`cobalt.engines.base`), several ways to a model."""
+"""Chat engines. In: a conversation and `Sampling`; out: `Completion`s with token counts (all in base.py).
+
+openai_engine.py: any OpenAI-compatible service. litellm_engine.py: providers. vllm_engine.py: vLLM, over HTTP
+or by the handle of the Ray Serve application in vllm_server.py. transformers_engine.py: a model in this
+process, on sampler.py and prefix_cache.py. flags.py: what of a command line chooses an engine.
+"""
 
 from __future__ import annotations
 
-import argparse
 import importlib
 import importlib.util
 from pathlib import Path
@@ -15,45 +19,36 @@ ENGINES = ("vllm", "openai", "litellm", "transformers")
 OWN = "FILE.py:NAME or MODULE:NAME"  # an engine of the user's own
 
 
-def engine_name(text: str) -> str:
-    """An argparse type: one of ENGINES, or where an engine of the user's own is."""
-    if text not in ENGINES and not all(text.partition(":")):
-        raise argparse.ArgumentTypeError(f"{text!r} is none of {', '.join(ENGINES)}, and not {OWN}")
-    return text
-
-
 def connect(name: str, model_name: str | None, base_url: str | None = None, **kw: Any) -> ChatEngine:
-    """Open the engine `name` (one of ENGINES) for `model_name`.
+    """Open the engine `name` (one of ENGINES) for `model_name`; nothing is sampled.
 
-    `vllm`: the Serve application of `vllm_engine_actor.py` in a reachable Ray cluster, or a vLLM server at
-    `base_url`; the model may be left out where only one is served. `openai`: `base_url` is the address of an
-    OpenAI-compatible service, up to and including `/v1`. `litellm`: a provider's model. `transformers`:
-    `model_name` is a folder in Hugging Face format (or a name in the local cache).
-    `FILE.py:NAME` or `MODULE:NAME`: what is called NAME there is called with `model_name` and `base_url` and
-    returns an engine (cobalt.engines.base.ChatEngine). `kw` goes to our engines' classes. Nothing is sampled
-    here. Raises InputError for an unknown or missing engine, model or address.
+    `vllm`: the Serve application in a reachable Ray cluster, or a vLLM server at `base_url`; the model may be
+    left out where only one is served. `openai`: `base_url` up to and including `/v1`. `litellm`: a provider's
+    model. `transformers`: `model_name` is a folder in Hugging Face format (or a name in the local cache).
+    `FILE.py:NAME` or `MODULE:NAME` is called with `model_name` and `base_url` and returns an engine. `kw`
+    goes to our engines' classes. Raises InputError for an unknown or missing engine, model or address.
     """
     if all(name.partition(":")):
         return _own(name, model_name, base_url)
     if name not in ENGINES:
         raise InputError(f"unknown engine '{name}': choose one of {', '.join(ENGINES)}, or {OWN}")
     if name == "vllm":
-        from cobalt.engines.vllm_client import open_vllm
+        from cobalt.engines.vllm_engine import open_vllm
 
         return open_vllm(model_name, base_url, **kw)
     if not model_name:
         raise InputError(f"engine '{name}' needs --model_name")
     if name == "litellm":
-        from cobalt.engines.litellm_api import LiteLLMEngine
+        from cobalt.engines.litellm_engine import LiteLLMEngine
 
         return LiteLLMEngine(model_name, base_url=base_url, **kw)
     if name == "openai":
-        from cobalt.engines.openai_api import OpenAIEngine
+        from cobalt.engines.openai_engine import OpenAIEngine
 
         if not base_url:
             raise InputError("engine 'openai' needs --base_url, for instance http://localhost:8000/v1")
         return OpenAIEngine(base_url, model_name, **kw)
-    from cobalt.engines.local import TransformersEngine
+    from cobalt.engines.transformers_engine import TransformersEngine
 
     if base_url:
         raise InputError("engine 'transformers' runs in this process: --base_url does not go with it")
@@ -75,10 +70,9 @@ def _own(spec: str, model_name: str | None, base_url: str | None) -> ChatEngine:
             if error.name is None or not f"{place}.".startswith(f"{error.name}."):
                 raise
             raise InputError(f"engine {spec}: there is no module {place} (is it in PYTHONPATH?)") from None
-    make = getattr(module, name, None)
-    if make is None:
+    if not hasattr(module, name):
         raise InputError(f"engine {spec}: {place} has no {name}")
-    engine: ChatEngine = make(model_name, base_url=base_url)
+    engine: ChatEngine = getattr(module, name)(model_name, base_url=base_url)
     lacking = [part for part in ("name", "chat", "aclose") if not hasattr(engine, part)]
     if lacking:
         raise InputError(f"engine {spec}: lacks {', '.join(lacking)} (see cobalt.engines.base.ChatEngine)")
@@ -86,7 +80,7 @@ def _own(spec: str, model_name: str | None, base_url: str | None) -> ChatEngine:
 
 
 async def check(engine: ChatEngine) -> None:
-    """Ask the engine whether it can serve its model, where it has a way to tell, before any work is paid for.
+    """Ask the engine whether it can serve its model, where it can tell, before any work is paid for.
 
     Raises InputError (unknown model, refused key) or InfraError (nobody answers).
     """

@@ -11,7 +11,7 @@ import torch
 from transformers.cache_utils import DynamicCache
 
 from cobalt.engines.base import CONTEXT_OVERFLOW, LENGTH, STOP
-from cobalt.engines.prefix import PrefixCache, install, supports
+from cobalt.engines.prefix_cache import PrefixCache, install, supports
 
 _MASK = (1 << 64) - 1
 _GOLDEN = 0x9E3779B97F4A7C15
@@ -73,19 +73,16 @@ def draw(logprobs: torch.Tensor, uniform: torch.Tensor, top_p: float) -> torch.T
     target = uniform.unsqueeze(-1) * cumulative[:, -1:]
     # "right" steps over tokens without mass; the clamp guards the last one against rounding in the product
     found = torch.searchsorted(cumulative, target, right=True).squeeze(-1)
-    last = (weights > 0).long().mul(torch.arange(1, weights.shape[-1] + 1, device=weights.device)).amax(
-        -1
-    ) - 1
-    return torch.minimum(found, last)
+    places = torch.arange(weights.shape[-1], device=weights.device)
+    return torch.minimum(found, torch.where(weights > 0, places, 0).amax(-1))
 
 
 class BatchSampler:
     """Samples many prompts at once; the result of a row depends on its prompt and seed only.
 
-    (Up to floating-point rounding: a matrix product over another batch may differ in the last bits.)
-    Not thread-safe. ``max_context`` counts prompt and completion tokens; ``max_rows`` bounds the rows that
-    are sampled together. Models with plain causal attention share one cache per prompt
-    (cobalt.engines.prefix); for that their attention implementation is set, with the same results as before.
+    (Up to rounding: a matrix product over another batch may differ in the last bits.) Not thread-safe.
+    ``max_context`` counts prompt and completion tokens; ``max_rows`` bounds the rows sampled together. Models
+    with plain causal attention share one cache per prompt (cobalt.engines.prefix_cache).
     """
 
     def __init__(self, model: Any, tokenizer: Any, max_context: int, *, max_rows: int = 256) -> None:
@@ -112,13 +109,12 @@ class BatchSampler:
     ) -> list[SampledRow]:
         """Sample ``n`` completions of each prompt.
 
-        Args: ``prompts`` token ids, one seed each; ``temperature`` 0 is greedy; ``stop_ids`` end a row;
+        ``prompts`` are token ids, one seed each; ``temperature`` 0 is greedy; ``stop_ids`` end a row;
         ``on_row(place, row)`` is called for every row the moment it is finished (``place`` in the result);
         ``first`` is the number of each prompt's first completion (0), for those asked for one by one.
         Returns ``len(prompts) * n`` rows, those of one prompt next to each other. A prompt that fills
         ``max_context`` gives ``context_overflow`` rows without tokens; a row cut by ``max_tokens`` or by the
-        end of the context has ``length``.
-        Raises ``ValueError`` for unequal lengths or an empty prompt.
+        end of the context has ``length``. Raises ``ValueError`` for unequal lengths or an empty prompt.
         """
         if len(prompts) != len(seeds):
             raise ValueError(f"{len(prompts)} prompts but {len(seeds)} seeds")
@@ -140,14 +136,9 @@ class BatchSampler:
         size = max(1, self.max_rows // n)
         for start in range(0, len(fitting), size):
             chosen = fitting[start : start + size]
+            room = {i: min(max_tokens, self.max_context - len(prompts[i])) for i in chosen}
             live = [
-                _Row(
-                    i * n + j,
-                    row_seed(seeds[i], begin[i] + j),
-                    min(max_tokens, self.max_context - len(prompts[i])),
-                )
-                for i in chosen
-                for j in range(n)
+                _Row(i * n + j, row_seed(seeds[i], begin[i] + j), room[i]) for i in chosen for j in range(n)
             ]
             self._sample([prompts[i] for i in chosen], live, temperature, top_p, frozenset(stop_ids), finish)
         return rows

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from cobalt.cli import Progress, parser
+from cobalt.cli import Progress, make_progress, parser
 from cobalt.errors import InfraError, InputError
 from cobalt.evaluation.evaluated_rows import INFRA_ERROR, Outcomes
 from cobalt.evaluation.summary import report_lines, summarize
@@ -19,9 +19,9 @@ from cobalt.files import atomic_write
 from cobalt.manifest import check_resume
 from cobalt.output import write_jsonl
 from cobalt.pipeline import Summary, run_rows
-from cobalt.rollouts.doors import closing_line, file_flags, progress_shown
-from cobalt.rollouts.judging import pass_rate, tests_of, verdict
+from cobalt.rollouts.cli import closing_line, file_flags
 from cobalt.rollouts.source import Rows, Source, refuse_overwriting
+from cobalt.rollouts.verdicts import pass_rate, tests_of, verdict
 from cobalt.rows import Row, read_rows, require
 from cobalt.testcases import TestCases
 from cobalt.text import extract_code
@@ -258,7 +258,7 @@ async def _main(args: Any) -> HiddenTests:
     # Everything is checked before the evaluator, which may take a while to start.
     source = open_source(args.input_file, args.code_from)
     refuse_overwriting(source, args.output_file)
-    with connect(args.evaluator, workers=args.workers) as evaluator, progress_shown() as progress:
+    with connect(args.evaluator, workers=args.workers) as evaluator, make_progress() as progress:
         return await hidden_tests(
             source, args.output_file, evaluator, code_from=args.code_from, per_test=args.per_test,
             shared_verdicts=not args.no_shared_verdicts, seed=args.seed, progress=progress,

@@ -10,10 +10,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from cobalt.cli import Parser, Progress, parser, positive_int
-from cobalt.engines import ENGINES, OWN, check, connect, engine_name
-from cobalt.engines.base import CONTEXT_OVERFLOW, ChatEngine, Sampling
-from cobalt.engines.seeds import derive
+from cobalt.cli import Parser, Progress, make_progress, parser, positive_int
+from cobalt.engines import check, connect
+from cobalt.engines.base import CONTEXT_OVERFLOW, ChatEngine, Sampling, derived_seed, identity
+from cobalt.engines.flags import engine_flags, engine_options, key_flags
 from cobalt.errors import InputError
 from cobalt.evaluation.calibration import calibrate, lines
 from cobalt.evaluation.evaluate import summary_path
@@ -23,9 +23,7 @@ from cobalt.manifest import check_resume
 from cobalt.output import write_jsonl
 from cobalt.pipeline import Summary, run_rows
 from cobalt.prompts import DEFAULT, JUDGE_FIELDS, Prompts, load
-from cobalt.rollouts.doors import closing_line, engine_options, progress_shown
-from cobalt.rollouts.keys import key_flags
-from cobalt.rollouts.settings import identity
+from cobalt.rollouts.cli import closing_line
 from cobalt.rows import Row, read_rows, require
 
 STAGE = "judge"
@@ -117,7 +115,7 @@ class Judge:
         """Text, tokens (of all tries), label and number of tries of one vote."""
         used = {"prompt_tokens": 0, "completion_tokens": 0}
         for attempt in range(self.settings.ask_again + 1):
-            seed = derive(self.settings.seed, key, vote, attempt)
+            seed = derived_seed(self.settings.seed, key, vote, attempt)
             (said,) = await self.engine.chat(
                 self.settings.prompts.judge_messages(case), self.settings.sampling(seed)
             )
@@ -230,10 +228,7 @@ def _flags() -> Parser:
         action="store_true",
         help="judge the project's clear cases instead and print the confusion matrix (-o: as JSON, too)",
     )
-    engines = f"what runs the model: {', '.join(ENGINES)}, or {OWN}"
-    flags.add_argument("--engine", type=engine_name, default="litellm", help=engines)
-    flags.add_argument("--model_name", default=MODEL, help="the judge")
-    flags.add_argument("--base_url", help="address of an OpenAI-compatible service, for --engine openai")
+    engine_flags(flags, "litellm", MODEL, "the judge")
     flags.add_argument("-n", "--num_completions", type=positive_int, default=1, help="votes per case")
     flags.add_argument("-r", "--reasoning_effort", choices=EFFORTS, default="low", help="where there is such")
     flags.add_argument("--temperature", type=float, default=1.0, help="0 is greedy")
@@ -248,9 +243,6 @@ def _flags() -> Parser:
     )  # fmt: skip
     flags.add_argument("--concurrency", type=positive_int, default=4, help="cases at once")
     flags.add_argument("--seed", type=int, default=0, help="of the votes")
-    flags.add_argument("--rpm", type=positive_int, help="requests per minute, for --engine litellm")
-    flags.add_argument("--tpm", type=positive_int, help="tokens per minute, for --engine litellm")
-    flags.add_argument("--timeout_s", type=float, help="seconds for a request")
     key_flags(flags)
     return flags
 
@@ -260,7 +252,7 @@ async def _main(args: Any, settings: JudgeSettings) -> int:
     engine = connect(args.engine, args.model_name, args.base_url, **engine_options(args))
     try:
         await check(engine)
-        with progress_shown() as progress:
+        with make_progress() as progress:
             if not args.calibrate:
                 done = await judge_file(
                     args.input_file, args.output_file, engine, settings, progress=progress, **how

@@ -23,8 +23,8 @@ from cobalt.evaluation.swapped_pairs import SwappedPairs, trajectory_cases
 from cobalt.files import atomic_write
 from cobalt.manifest import write_manifest
 from cobalt.output import write_jsonl
-from cobalt.rollouts.judging import tests_of
 from cobalt.rollouts.source import Source, refuse_overwriting
+from cobalt.rollouts.verdicts import tests_of
 from cobalt.rows import Row, Rows, open_rows, require, row_id
 from cobalt.stats import clustered_mean
 

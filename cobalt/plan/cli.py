@@ -72,7 +72,7 @@ def _flags() -> Parser:
     add("--model", help="plan for another model: a name on the hub or a folder")
     add(
         "--bench", type=Path, nargs="+", action="extend", metavar="FILE",
-        help="files of `cobalt bench evaluator|inference --json FILE`, whose figures replace assumptions",
+        help="files of `benchmarks/evaluator.py|inference.py --json FILE`; their figures replace assumptions",
     )  # fmt: skip
     add("--assume", action="append", metavar="NAME=VALUE", help="another assumption; may be repeated")
     add(

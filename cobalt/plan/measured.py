@@ -74,7 +74,7 @@ def _field(path: Path, row: Any, name: str, kind: Any, at: str = "") -> Any:
         raise InputError(f"{path}: {f'field {at!r}' if at else 'the file'} must be a JSON object")
     if name not in row:
         raise InputError(
-            f"{path}: field '{where}' is missing (cobalt bench ... --json FILE writes such files)"
+            f"{path}: field '{where}' is missing (benchmarks/evaluator.py --json FILE writes such files)"
         )
     if not isinstance(row[name], kind) or isinstance(row[name], bool):
         raise InputError(f"{path}: field '{where}' has the wrong type ({type(row[name]).__name__})")

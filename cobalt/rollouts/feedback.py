@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from cobalt.errors import InfraError, InputError
 from cobalt.prompts import Prompts
 
 
-@dataclass(frozen=True)
-class Place:
+class Place(NamedTuple):
     """One program of a run: position of its task among the rows, sample and turn, each from 0."""
 
     task: int
@@ -63,22 +62,21 @@ class OtherTaskFeedback(FeedbackPolicy):
             raise InputError("feedback of another task needs at least two tasks")
         self._tasks, self._shift = tasks, 1 + tasks // 3 if tasks > 2 else 1
         self._honest: dict[Place, asyncio.Future[str]] = {}
-        self._error: Exception | None = None
+        self._failed: InfraError | None = None
 
     async def message(self, place: Place, honest: str) -> str:
         mine = self._at(place)
         if not mine.done():
             mine.set_result(honest)
-        other = Place((place.task + self._shift) % self._tasks, place.sample, place.turn)
-        return await asyncio.shield(self._at(other))
+        return await asyncio.shield(self._at(place._replace(task=(place.task + self._shift) % self._tasks)))
 
     def abort(self, error: Exception) -> None:
-        self._error = error
+        self._failed = InfraError(f"another task failed, whose feedback was needed: {error}")
         for future in self._honest.values():
             if not future.done():
-                future.set_exception(InfraError(f"another task failed, whose feedback was needed: {error}"))
+                future.set_exception(self._failed)
 
     def _at(self, place: Place) -> asyncio.Future[str]:
-        if self._error is not None and place not in self._honest:
-            raise InfraError(f"another task failed, whose feedback was needed: {self._error}")
+        if self._failed is not None and place not in self._honest:
+            raise self._failed
         return self._honest.setdefault(place, asyncio.get_running_loop().create_future())

@@ -1,4 +1,4 @@
-"""Finished work of rows that are not complete yet: `OUT.journal`. A kill costs nothing that was paid for.
+"""Finished turns of rows that are not complete yet: `OUT.journal`. A kill costs nothing that was paid for.
 
 One JSON line for every completion when it arrives (`raw`, `finish_reason`, `usage`) and one for its verdict
 when the tests are done (`result`, `feedback`), each with `id`, `sample` and `turn`. Lines are committed in
@@ -12,6 +12,7 @@ import asyncio
 import contextlib
 import json
 import os
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -19,15 +20,15 @@ from typing import Any
 
 from cobalt.errors import InfraError, InputError
 from cobalt.files import StrPath, replacing
-from cobalt.output import repair_tail, write_jsonl
-from cobalt.rows import Row, encode_row, read_rows, row_id
+from cobalt.output import repair_tail
+from cobalt.rows import Row, encode_row, row_id
 
 COMPACT_BYTES = 128 << 20
-_FLAGS = os.O_RDWR | os.O_APPEND | os.O_CLOEXEC
-_SPENT = ("programs", "prompt_tokens", "completion_tokens", "cost")
+SPENT = ("programs", "prompt_tokens", "completion_tokens", "cost")
+_FLAGS = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC
 
 Id = str | int
-Span = tuple[int, int]
+Line = tuple[int, int, Counter[str]]  # offset, length, what the completion has cost
 
 
 def journal_path(output: StrPath) -> Path:
@@ -41,20 +42,21 @@ class Journal:
 
     `open` first, `close` last; all calls from one event loop. `add` never waits: a thread commits what has
     gathered, and `failed` is called if it cannot. `spent` counts every completion ever journalled for this
-    output: programs, tokens, cost.
+    output (SPENT: programs, tokens, cost in US dollars).
     """
 
     path: Path
     failed: Callable[[Exception], None]
-    spent: dict[str, float] = field(default_factory=lambda: dict.fromkeys(_SPENT, 0.0))
-    _spans: dict[Id, list[Span]] = field(default_factory=dict)
-    _buffer: list[tuple[Id, bytes]] = field(default_factory=list)
+    spent: Counter[str] = field(default_factory=Counter)
+    _live: dict[Id, list[Line]] = field(default_factory=dict)
+    _gone: Counter[str] = field(default_factory=Counter)  # what the lines of finished rows have cost
+    _done: set[Id] = field(default_factory=set)
+    _buffer: list[tuple[Id, Counter[str], bytes]] = field(default_factory=list)
     _size: int = 0
-    _live: int = 0
+    _needed: int = 0  # bytes of the lines in _live
     _descriptor: int = -1
     _task: asyncio.Task[None] | None = None
     _broken: bool = False
-    _done: set[Id] = field(default_factory=set)
 
     def open(self, done: Iterable[Id], before: Mapping[str, float] | None = None) -> None:
         """Read what an earlier run left, without the rows in `done`.
@@ -65,93 +67,95 @@ class Journal:
         self._done.update(done)
         if self.path.exists():
             repair_tail(self.path)
-            self._scan(self._done)
-        elif before:
-            _add(self.spent, {"spent": {name: before.get(name) or 0 for name in _SPENT}})
-            write_jsonl(self.path, [{"spent": self.spent}])
-            self._size = self.path.stat().st_size
-        if self._size > self._live:
-            self._spans, self._size, self._live = _compacted(self.path, self._spans, self.spent)
-        self._descriptor = os.open(self.path, _FLAGS | os.O_CREAT, 0o644)
+            self._scan()
+        else:
+            self._gone = Counter(before or {})
+        self.spent.update(self._gone)
+        for lines in self._live.values():
+            for *_, cost in lines:
+                self.spent.update(cost)
+        if self._gone:
+            self._live, self._size = _rewritten(self.path, self._live, self._gone)
+        self._descriptor = os.open(self.path, _FLAGS, 0o644)
 
-    def _scan(self, finished: set[Id]) -> None:
+    def _scan(self) -> None:
         with open(self.path, "rb") as handle:
             for number, line in enumerate(handle, start=1):
                 where = f"{self.path}:{number}"
-                start, self._size = self._size, self._size + len(line)
                 try:
                     entry = json.loads(line)
-                    _add(self.spent, entry)
                     key = None if "spent" in entry else row_id(entry, where)
+                    self._note(key, _cost(entry), len(line))
                 except (ValueError, KeyError, TypeError, AttributeError) as error:
                     raise InputError(
                         f"{where}: no entry of a journal ({error}); delete the file to sample its turns anew"
                     ) from None
-                if key is not None and key not in finished:
-                    self._spans.setdefault(key, []).append((start, len(line)))
-                    self._live += len(line)
 
-    def entries(self, key: Id) -> list[Row]:
-        """What an earlier run left of a row, in the order in which it was added."""
-        return [
-            json.loads(os.pread(self._descriptor, length, start))
-            for start, length in self._spans.get(key, ())
-        ]
+    def _note(self, key: Id | None, cost: Counter[str], length: int) -> None:
+        """A line is in the file."""
+        if key is None or key in self._done:
+            self._gone.update(cost)
+        else:
+            self._live.setdefault(key, []).append((self._size, length, cost))
+            self._needed += length
+        self._size += length
+
+    def turns(self, key: Id) -> dict[tuple[int, int], Row]:
+        """What an earlier run left of a row, by (sample, turn): a completion, with or without its verdict."""
+        found: dict[tuple[int, int], Row] = {}
+        for start, length, _ in self._live.get(key, ()):
+            entry = json.loads(os.pread(self._descriptor, length, start))
+            place = entry["sample"], entry["turn"]
+            if "dropped" in entry:
+                found.pop(place, None)
+            else:
+                found[place] = entry | found.get(place, {})
+        return found
 
     def add(self, key: Id, sample: int, turn: int, **what: Any) -> None:
         """Note a completion or a verdict; it is on disk after one or two commits, some milliseconds."""
         entry = {"id": key, "sample": sample, "turn": turn, **what}
-        _add(self.spent, entry)
-        self._buffer.append((key, encode_row(entry)))
+        cost = _cost(entry)
+        self.spent.update(cost)
+        self._buffer.append((key, cost, encode_row(entry)))
         if (self._task is None or self._task.done()) and not self._broken:
-            self._task = asyncio.get_running_loop().create_task(self._commit_soon())
+            self._task = asyncio.get_running_loop().create_task(self._commit())
 
     def forget(self, key: Id) -> None:
         """The row is in the output: its entries are no longer needed."""
         self._done.add(key)
-        self._live -= sum(length for _, length in self._spans.pop(key, ()))
-
-    async def _commit_soon(self) -> None:
-        while self._buffer and not self._broken:
-            try:
-                await self._commit()
-            except Exception as error:
-                self._broken = True
-                self.failed(InfraError(f"cannot write {self.path}: {error}"))
+        for _, length, cost in self._live.pop(key, ()):
+            self._gone.update(cost)
+            self._needed -= length
 
     async def _commit(self) -> None:
-        """Write what has gathered; drop dead entries when there are many."""
-        batch, self._buffer = self._buffer, []
-        await asyncio.to_thread(_append, self._descriptor, b"".join(line for _, line in batch))
-        for key, line in batch:
-            if key not in self._done:
-                self._spans.setdefault(key, []).append((self._size, len(line)))
-                self._live += len(line)
-            self._size += len(line)
-        if self._size - self._live > COMPACT_BYTES and self._size > 2 * self._live:
-            await self._compact()
+        """Write what has gathered, again until nothing has; drop dead lines when they are many."""
+        try:
+            while self._buffer:
+                batch, self._buffer = self._buffer, []
+                await asyncio.to_thread(_append, self._descriptor, b"".join(line for _, _, line in batch))
+                for key, cost, line in batch:
+                    self._note(key, cost, len(line))
+                if self._size - self._needed > COMPACT_BYTES and self._size > 2 * self._needed:
+                    await self._compact()
+        except Exception as error:
+            self._broken = True
+            self.failed(InfraError(f"cannot write {self.path}: {error}"))
 
     async def _compact(self) -> None:
-        later = [json.loads(line) for _, line in self._buffer]
-        spent = dict(self.spent)
-        for entry in later:
-            _add(spent, entry, -1)
-        snapshot = {key: list(spans) for key, spans in self._spans.items()}
-        spans, self._size, _ = await asyncio.to_thread(_compacted, self.path, snapshot, spent)
+        live, gone = dict(self._live), Counter(self._gone)
+        live, self._size = await asyncio.to_thread(_rewritten, self.path, live, gone)
         os.close(self._descriptor)
-        self._descriptor = os.open(self.path, _FLAGS)
-        self._spans = {key: spans[key] for key in self._spans if key in spans}  # some are done by now
-        self._live = sum(length for each in self._spans.values() for _, length in each)
+        self._descriptor = os.open(self.path, _FLAGS, 0o644)
+        self._live = {key: live[key] for key in self._live}  # without what is done by now
 
     async def close(self, *, complete: bool) -> None:
         """Commit what is left. `complete`: every row is in the output, so the file is deleted."""
+        if self._descriptor < 0:
+            return  # the run ended before it was opened
         if self._task is not None:
-            await asyncio.gather(self._task, return_exceptions=True)
-        try:
-            if self._buffer and not self._broken:
-                await self._commit()
-        finally:
-            os.close(self._descriptor)
+            await self._task
+        os.close(self._descriptor)
         if complete or not self._size:
             self.path.unlink(missing_ok=True)
 
@@ -169,42 +173,31 @@ def _append(descriptor: int, data: bytes) -> None:
         raise
 
 
-def _compacted(
-    path: Path, spans: dict[Id, list[Span]], spent: dict[str, float]
-) -> tuple[dict[Id, list[Span]], int, int]:
-    """Replace the file by these entries, behind a line with what all the others have cost."""
-    rest = dict(spent)
-    kept = [(start, length, key) for key, each in spans.items() for start, length in each]
-    kept.sort(key=lambda each: each[0])
+def _rewritten(
+    path: Path, live: dict[Id, list[Line]], gone: Counter[str]
+) -> tuple[dict[Id, list[Line]], int]:
+    """Replace the file by a line with what finished rows have cost, and these; returns them and its size."""
+    moved: dict[Id, list[Line]] = {key: [] for key in live}
+    kept = sorted((line[0], key, line) for key, lines in live.items() for line in lines)
+    path.touch()
     with open(path, "rb") as source, replacing(path) as target:
-        for start, length, _ in kept:
-            source.seek(start)
-            _add(rest, json.loads(source.read(length)), -1)
-        head = encode_row({"spent": rest})
+        head = encode_row({"spent": {name: gone[name] for name in SPENT}})
         target.write(head)
-        size, moved = len(head), dict[Id, list[Span]]()
-        for start, length, key in kept:
+        size = len(head)
+        for start, key, (_, length, cost) in kept:
             source.seek(start)
             target.write(source.read(length))
-            moved.setdefault(key, []).append((size, length))
+            moved[key].append((size, length, cost))
             size += length
-    return moved, size, size - len(head)
+    return moved, size
 
 
-def _add(spent: dict[str, float], entry: Row, sign: int = 1) -> None:
-    """Count what an entry has cost."""
+def _cost(entry: Row) -> Counter[str]:
+    """What the completions of an entry have cost, by the names in SPENT."""
     if "spent" in entry:
-        more = entry["spent"]
-    elif "raw" in entry:
-        used = entry.get("usage") or {}
-        more = {"programs": 1, "cost": entry.get("cost") or 0.0}
-        more |= {name: used.get(name) or 0 for name in ("prompt_tokens", "completion_tokens")}
-    else:
-        return
-    for name in _SPENT:
-        spent[name] += sign * more[name]
-
-
-def read_journal(path: StrPath) -> list[Row]:
-    """All entries of a journal, for people and tests."""
-    return [row for _, row in read_rows(path, repair=True)]
+        return Counter({name: entry["spent"][name] for name in SPENT})
+    if "raw" not in entry:
+        return Counter()
+    used = entry.get("usage") or {}
+    tokens = {name: used.get(name) or 0 for name in ("prompt_tokens", "completion_tokens")}
+    return Counter({"programs": 1, "cost": entry.get("cost") or 0.0, **tokens})

@@ -20,7 +20,7 @@ from cobalt.schema import Message
 
 # Where a request is sent and which of its completions are asked for does not make them others.
 _NOT_KEY = ("n", "index", "session")
-_KEPT = tuple(each.name for each in fields(Completion) if each.name not in ("token_ids", "logprobs", "cost"))
+_KEPT = tuple(each.name for each in fields(Completion) if each.name != "cost")
 
 
 class FirstTurns:
@@ -48,7 +48,7 @@ class FirstTurns:
 
     async def chat(self, messages: list[Message], sampling: Sampling) -> list[Completion]:
         """`sampling.n` completions; those of an opening that are known are not sampled again."""
-        if sampling.seed is None or sampling.logprobs or any(m["role"] == "assistant" for m in messages):
+        if sampling.seed is None or any(m["role"] == "assistant" for m in messages):
             return await self.inner.chat(messages, sampling)
         asked = {name: value for name, value in asdict(sampling).items() if name not in _NOT_KEY}
         key = settings_hash([messages, asked])

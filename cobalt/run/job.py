@@ -197,13 +197,13 @@ class Job:
             return connect(name, str(model), max_context=given.max_context, threads=execution.threads)
         if reference and (given.base_url or name == "litellm"):
             served = given.served_name or (None if name == "vllm" else str(given.path))
-            return connect(name, served, given.base_url, concurrency=execution.concurrency)
+            return connect(name, served, given.base_url)
         # A server's processes may work in other folders than this one.
         folder = str(model.resolve()) if isinstance(model, Path) else model
         if self._server is None or self._server.model != folder:
             self.release()
             self._server = Server(execution.serving, folder, given.max_context, self.path("serving"))
-        return connect("vllm", None, self._server.url(self.view), concurrency=execution.concurrency)
+        return connect("vllm", None, self._server.url(self.view))
 
     def release(self) -> None:
         """End the server, if one was started: its GPUs are free afterwards."""

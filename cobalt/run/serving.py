@@ -13,11 +13,8 @@ import time
 import urllib.request
 from pathlib import Path
 
-from cobalt.cluster import allow_slow_start
 from cobalt.config.sections import Serving
-from cobalt.engines.vllm_client import APPLICATION, ROUTE
 from cobalt.errors import InfraError
-from cobalt.files import atomic_write
 from cobalt.run.view import View
 from cobalt.training.leftovers import MARK
 from cobalt.training.process import private_folder
@@ -29,10 +26,10 @@ _TAIL_LINES = 20
 class Server:
     """One model behind an OpenAI-compatible API on this machine.
 
-    `model`: a folder or hub name. `folder` gets the application's configuration and the log. `url` starts it
-    and waits until it answers; `close` ends it, with all that it started, and nothing else. It has a private
-    folder (Ray's sockets, its cluster's token), and a mark in its environment that its processes inherit: so
-    it also ends when this process is killed.
+    `model`: a folder or hub name. `folder` gets the log. `url` starts it and waits until it answers; `close`
+    ends it, with all that it started, and nothing else. It has a private folder (Ray's sockets, its
+    cluster's token), and a mark in its environment that its processes inherit: so it also ends when this
+    process is killed.
     """
 
     def __init__(self, settings: Serving, model: str, max_context: int, folder: Path) -> None:
@@ -73,8 +70,7 @@ class Server:
         with socket.socket() as probe:
             probe.bind(("127.0.0.1", 0))
             port = int(probe.getsockname()[1])
-        url = f"http://127.0.0.1:{port}{'' if self.settings.command else ROUTE}"
-        allow_slow_start()
+        url = f"http://127.0.0.1:{port}"
         self.folder.mkdir(parents=True, exist_ok=True)
         command, env = self._command(port), _environment(self._held.enter_context(private_folder()))
         with self.log.open("ab") as log:
@@ -101,27 +97,22 @@ class Server:
         )
 
     def _command(self, port: int) -> list[str]:
+        """The user's command, or `vllm serve` with the model's own sampling defaults left out."""
         given = self.settings
+        filled = {
+            "model": self.model, "port": port, "replicas": given.replicas,
+            "tensor_parallel": given.tensor_parallel, "max_context": self.max_context,
+        }  # fmt: skip
         if given.command is not None:
-            filled = {
-                "model": self.model, "port": port, "replicas": given.replicas,
-                "tensor_parallel": given.tensor_parallel, "max_context": self.max_context,
-            }  # fmt: skip
             return [word.format(**filled) for word in given.command]
-        arguments = {
-            "model": self.model, "replicas": given.replicas, "tensor_parallel_size": given.tensor_parallel,
-            "max_model_len": self.max_context, "enforce_eager": given.eager,
-            "gpu_memory_utilization": given.gpu_memory,
+        options = {
+            "--host": "127.0.0.1", "--port": port, "--data-parallel-size": given.replicas,
+            "--tensor-parallel-size": given.tensor_parallel, "--max-model-len": self.max_context,
+            "--gpu-memory-utilization": given.gpu_memory, "--generation-config": "vllm",
         }  # fmt: skip
-        application = {
-            "name": APPLICATION, "route_prefix": ROUTE, "import_path": "cobalt.engines.server:app",
-            "args": arguments,
-        }  # fmt: skip
-        config = {"http_options": {"host": "127.0.0.1", "port": port}, "applications": [application]}
-        path = self.folder / "serve.yaml"
-        atomic_write(path, json.dumps(config, indent=1) + "\n")
-        serve = Path(sys.executable).with_name("serve")
-        return [str(serve), "run", "--address", "local", str(path.resolve())]
+        vllm = str(Path(sys.executable).with_name("vllm"))
+        words = [vllm, "serve", self.model, *(str(word) for pair in options.items() for word in pair)]
+        return [*words, "--enforce-eager"] if given.eager else words
 
     def _said(self) -> str:
         lines = self.log.read_text(errors="replace").splitlines()[-_TAIL_LINES:]

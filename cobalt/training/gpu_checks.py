@@ -17,7 +17,7 @@ from importlib.metadata import PackageNotFoundError, requires, version
 from pathlib import Path
 from typing import Any
 
-from cobalt.training.attention import FLASH, PACKED, missing
+from cobalt.training.attention import FLASH, PACKED, choose_attention, missing
 
 OK, WARNING, FAILED, UNCHECKED = "ok", "warning", "FAILED", "not checked"
 INSTALL = "pip install -r requirements-gpu.txt -c requirements-gpu.lock"
@@ -106,6 +106,38 @@ def devices() -> list[Line]:
         said = f"no GPU ({why}{'' if hidden is None else f'; CUDA_VISIBLE_DEVICES={hidden!r}'})"
         return [Line("GPU", FAILED, said, "--profile cpu trains without one")]
     return [_device(number) for number in range(torch.cuda.device_count())]
+
+
+def attention() -> Line:
+    """The attention that a training would use (`cobalt.training.attention`)."""
+    lacking = missing(FLASH)
+    if lacking is None:
+        return Line("attention", OK, f"{FLASH} (flash-attn {version('flash-attn')})")
+    return Line("attention", OK, f"{PACKED} ({lacking}, and not needed)")
+
+
+def recipe(name: str, profile: str) -> Line:
+    """A recipe composed with a profile: attention and kernels it will use."""
+    from cobalt.training.config import CONFIG_DIR, compose
+
+    config = compose(name, profile, "published", {"cobalt.config_dir": str(CONFIG_DIR)})
+    if config.trainer.device != "cpu":
+        choose_attention(config)
+    given, actor, trainer = config.actor_rollout_ref.model, config.actor_rollout_ref.actor, config.trainer
+    said = f"{given.override_config.attn_implementation}; "
+    size = f"; {trainer.nnodes} x {trainer.n_gpus_per_node} GPUs"
+    if config.cobalt.method == "offline":
+        adapters = f"adapters of rank {given.lora_rank}" if given.lora_rank else "all weights"
+        return Line(f"recipe {name}", OK, said + adapters + size)
+    switches = {
+        "packed": given.use_remove_padding, "checkpointing": given.enable_gradient_checkpointing,
+        "fused kernels": given.use_fused_kernels, "liger": given.use_liger,
+        "torch.compile": actor.fsdp_config.use_torch_compile,
+    }  # fmt: skip
+    on = ", ".join(name for name, value in switches.items() if value) or "nothing else"
+    off = ", ".join(name for name, value in switches.items() if not value)
+    rollout = config.actor_rollout_ref.rollout.name
+    return Line(f"recipe {name}", OK, f"{said}{on}; off: {off}{size}, rollout {rollout}")
 
 
 def _device(number: int) -> Line:

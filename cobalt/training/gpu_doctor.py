@@ -17,6 +17,7 @@ from typing import Any
 
 from cobalt.errors import InfraError, InputError
 from cobalt.training import gpu_checks as libraries
+from cobalt.training.config import choices
 from cobalt.training.gpu_checks import FAILED, OK, UNCHECKED, WARNING, Line, tried
 from cobalt.training.memory import GIB
 from cobalt.training.sizes import Sizes, sizes
@@ -31,24 +32,30 @@ _FREE_GIB = 50.0  # where no model says what a checkpoint takes
 _MARK = {OK: "ok     ", WARNING: "warning", FAILED: "FAILED ", UNCHECKED: "-      "}
 
 
-def examine(model: str | None, output: Path, works: list[str]) -> list[Line]:
+def examine(model: str | None, output: Path, profile: str, works: list[str]) -> list[Line]:
     """All checks but the training. ``works``: isolation levels that work here."""
     found = libraries.devices()
     gpus = sum(line.name != "GPU" for line in found)
     device = "cuda" if gpus else "cpu"
     of = sizes(model) if model else None
     families = [tried(f"model {name}", partial(libraries.model_class, name, device)) for name in _FAMILIES]
+    recipes = [
+        tried(f"recipe {name}", partial(libraries.recipe, name, profile)) for name in choices("recipe")
+    ]
     lines = [
         tried("driver", driver),
         tried("torch build", libraries.torch_build),
+        tried("attention", libraries.attention),
         *found,
         *libraries.packages(gpus),
         tried("NCCL", partial(libraries.nccl, gpus)),
         tried("torch.compile", partial(libraries.compiler, device)),
         *families,
+        *recipes,
         tried("shared memory", partial(shared_memory, gpus)),
         *disks(output, of),
         *hub(model),
+        tokens(),
         *ports(),
         *limits(of),
         *evaluator(works),
@@ -139,6 +146,18 @@ def _files(model: str) -> list[str]:
     index = _file(model, "model.safetensors.index.json")
     shards = set(json.loads(index.read_text())["weight_map"].values()) if index else {"model.safetensors"}
     return ["config.json", "tokenizer_config.json", *sorted(shards)]
+
+
+def tokens() -> Line:
+    """The file of the reward's token counter."""
+    from cobalt.rewards.tokens import o200k_counter, o200k_path
+
+    try:
+        o200k_counter()
+    except InputError as error:
+        found, _, advice = str(error).partition(": ")
+        return Line("o200k_base", FAILED, found, f"{advice} (cobalt.token_counter=policy)")
+    return Line("o200k_base", OK, str(o200k_path()))
 
 
 def ports() -> Iterator[Line]:

@@ -44,7 +44,7 @@ async def test_nothing_is_lost_doubled_or_misjudged(tmp_path, engine_name):
     # A time-out so long that a busy machine does not make a good answer late, which would be paid for twice.
     with fault_server(hang_s=12.0) as (url, faults), LocalEvaluator(2) as evaluator:
         timeout_s = 1.0 if few else 5.0
-        engine = connect(engine_name, "scripted", url, timeout_s=timeout_s, backoff_s=0.02, retries=12)
+        engine = connect(engine_name, "scripted", url, timeout_s=timeout_s, retries=12)
         summary = await multi_turn(tasks, out, engine, evaluator, settings, concurrency=64)
         await engine.aclose()
     assert (summary.failed, summary.written) == (0, len(tasks))
@@ -75,7 +75,7 @@ async def test_a_dead_service_is_a_failure_record_and_the_next_run_mends_it(tmp_
     out = tmp_path / "out.jsonl"
     with LocalEvaluator(1) as evaluator:
         with fault_server(share=0.75) as (url, faults):
-            engine = connect("openai", "scripted", url, timeout_s=0.5, backoff_s=0.001, retries=1)
+            engine = connect("openai", "scripted", url, timeout_s=0.5, retries=1)
             summary = await multi_turn(tasks, out, engine, evaluator, settings, retries=0)
             await engine.aclose()
             paid = sum(faults.given.values())
@@ -103,7 +103,7 @@ async def test_single_turn_keeps_what_was_paid_for(tmp_path):
     with LocalEvaluator(1) as evaluator:
         for share in (0.7, 0.0):
             with fault_server(share=share) as (url, faults):
-                engine = connect("openai", "scripted", url, timeout_s=0.5, backoff_s=0.001, retries=0)
+                engine = connect("openai", "scripted", url, timeout_s=0.5, retries=0)
                 summary = await single_turn(tasks, out, engine, evaluator, settings, retries=0)
                 await engine.aclose()
                 paid += sum(faults.given.values())

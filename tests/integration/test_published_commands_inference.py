@@ -216,7 +216,7 @@ def test_ctrl_c_drains_and_the_same_command_continues(tmp_path):
 
 @pytest.mark.skipif(importlib.util.find_spec("vllm") is not None, reason="vLLM is here")
 def test_the_door_without_vllm_says_what_to_install():
-    from cobalt.engines.server import Settings, app
+    from cobalt.engines.vllm_server import Settings, app
 
     with pytest.raises(InputError, match=r"requirements-gpu.txt"):
         app(Settings(model="m"))

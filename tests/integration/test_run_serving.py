@@ -95,17 +95,15 @@ def test_a_command_that_is_not_there_is_said(tmp_path):
         served(tmp_path, ["/no-such-server", "{port}"]).url()
 
 
-def test_the_serve_application_gets_what_the_configuration_says(tmp_path):
+def test_the_server_gets_what_the_configuration_says(tmp_path):
     settings = Serving(replicas=2, tensor_parallel=4, eager=True, gpu_memory=0.7)
-    command = Server(settings, "owner/model", 4096, tmp_path)._command(1234)
-    config = json.loads((tmp_path / "serve.yaml").read_text())
-    assert command[1:] == ["run", "--address", "local", str(tmp_path / "serve.yaml")]
-    assert config["http_options"] == {"host": "127.0.0.1", "port": 1234}
-    (application,) = config["applications"]
-    assert application["route_prefix"] == "/vllm_actor"
-    assert application["args"] == {
-        "model": "owner/model", "replicas": 2, "tensor_parallel_size": 4, "max_model_len": 4096,
-        "enforce_eager": True, "gpu_memory_utilization": 0.7,
+    program, *words = Server(settings, "owner/model", 4096, tmp_path)._command(1234)
+    assert Path(program).name == "vllm" and words[:2] == ["serve", "owner/model"]
+    assert words[-1] == "--enforce-eager"
+    given = dict(zip(words[2:-1:2], words[3:-1:2], strict=True))
+    assert given == {
+        "--host": "127.0.0.1", "--port": "1234", "--data-parallel-size": "2", "--tensor-parallel-size": "4",
+        "--max-model-len": "4096", "--gpu-memory-utilization": "0.7", "--generation-config": "vllm",
     }  # fmt: skip
 
 

@@ -1,4 +1,4 @@
-"""The real vLLM door: `serve run vllm_engine_actor:app`, its routes, its handle and a runner on top.
+"""Real vLLM: the Serve application by its handle, `vllm serve` over HTTP, and a runner on top.
 
 Runs where vLLM is installed (`make test-vllm`: the CPU build in an environment of its own).
 """
@@ -12,7 +12,6 @@ import subprocess
 import sys
 import tempfile
 import time
-import urllib.error
 import urllib.request
 from pathlib import Path
 
@@ -28,20 +27,6 @@ pytestmark = pytest.mark.slow
 ROOT = Path(__file__).resolve().parents[2]
 MAX_LEN = 256
 MESSAGES = [{"role": "system", "content": "Write a Python program."}, {"role": "user", "content": "add 3"}]
-
-
-def get(url):
-    with urllib.request.urlopen(url, timeout=10) as response:
-        return json.load(response)
-
-
-def post(url, body):
-    request = urllib.request.Request(url, json.dumps(body).encode(), {"Content-Type": "application/json"})
-    try:
-        with urllib.request.urlopen(request, timeout=120) as response:
-            return response.status, json.load(response)
-    except urllib.error.HTTPError as error:
-        return error.code, json.load(error)
 
 
 @pytest.fixture(scope="module")
@@ -64,70 +49,67 @@ def model(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def served(model):
-    """(URL of the application, address of the cluster); one replica on a cluster of its own."""
+    """(URL of `vllm serve`, address of a cluster of its own in which the application runs)."""
     folder = tempfile.mkdtemp(prefix="v", dir="/tmp")  # socket paths must be short
-    address, port = f"127.0.0.1:{free_port()}", free_port()
+    address, port, serve_port = f"127.0.0.1:{free_port()}", free_port(), free_port()
     env = os.environ | {
         "RAY_TMPDIR": folder, "TMPDIR": folder, "RAY_USAGE_STATS_ENABLED": "0",
         "RAY_AUTH_MODE": "disabled", "VLLM_NO_USAGE_STATS": "1",
         "VLLM_CPU_KVCACHE_SPACE": "1", "HF_HUB_OFFLINE": "1", "PYTHONPATH": str(ROOT),
     }  # fmt: skip
     scripts = Path(sys.executable).parent
-    log = open(Path(folder) / "log", "w")  # noqa: SIM115 - both processes write to it
+    log = open(Path(folder) / "log", "w")  # noqa: SIM115 - all processes write to it
     config = Path(folder) / "serve.yaml"
     arguments = {"model": str(model), "served_model_name": "tiny", "max_model_len": MAX_LEN,
                  "dtype": "float32", "enforce_eager": True}  # fmt: skip
     config.write_text(json.dumps({
-        "http_options": {"host": "127.0.0.1", "port": port},
+        "http_options": {"host": "127.0.0.1", "port": serve_port},
         "applications": [{"name": "vllm_actor", "route_prefix": "/vllm_actor",
                           "import_path": "vllm_engine_actor:app", "args": arguments}],
     }))  # fmt: skip
     started = []
-    try:
-        head = [str(scripts / "ray"), "start", "--head", f"--port={address.rpartition(':')[2]}",
-                "--num-cpus=2", "--include-dashboard=false", f"--temp-dir={folder}", "--block"]  # fmt: skip
-        started.append(subprocess.Popen(head, env=env, stdout=log, stderr=log, start_new_session=True))
-        for _ in range(60):
-            with socket.socket() as probe:
-                if probe.connect_ex(("127.0.0.1", int(address.rpartition(":")[2]))) == 0:
-                    break
-            time.sleep(1)
-        serve = [str(scripts / "serve"), "run", str(config)]
-        more = env | {"RAY_ADDRESS": address}
-        started.append(
-            subprocess.Popen(serve, cwd=ROOT, env=more, stdout=log, stderr=log, start_new_session=True)
-        )
-        url = f"http://127.0.0.1:{port}/vllm_actor"
+
+    def start(*words, **more):
+        words = [str(scripts / words[0]), *map(str, words[1:])]
+        kw = {"env": env | more, "cwd": ROOT, "stdout": log, "stderr": log, "start_new_session": True}
+        started.append(subprocess.Popen(words, **kw))
+
+    def wait(ready):
         for _ in range(400):
-            try:
-                get(f"{url}/v1/models")
-                break
-            except (OSError, ValueError):
-                assert started[-1].poll() is None, (Path(folder) / "log").read_text()[-3000:]
-                time.sleep(1)
-        yield url, address
+            if ready():
+                return
+            assert all(each.poll() is None for each in started), (Path(folder) / "log").read_text()[-3000:]
+            time.sleep(1)
+        raise AssertionError((Path(folder) / "log").read_text()[-3000:])
+
+    try:
+        head = address.rpartition(":")[2]
+        start("ray", "start", "--head", f"--port={head}", "--num-cpus=2", "--include-dashboard=false",
+              f"--temp-dir={folder}", "--block")  # fmt: skip
+        wait(lambda: listens(head))
+        start("vllm", "serve", model, "--port", port, "--served-model-name", "tiny", "--enforce-eager",
+              "--max-model-len", MAX_LEN, "--dtype", "float32", "--generation-config", "vllm")  # fmt: skip
+        wait(lambda: listens(port))
+        start("serve", "run", config, RAY_ADDRESS=address)
+        wait(lambda: routed(serve_port))
+        yield f"http://127.0.0.1:{port}", address
     finally:
         end(started)
         log.close()
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def test_the_openai_route(served):
-    url, _ = served
-    assert get(f"{url}/v1/models")["data"][0]["id"] == "tiny" and get(url)["status"] == "ok"
-    body = {"model": "tiny", "messages": MESSAGES, "max_tokens": 12, "seed": 5, "n": 2, "logprobs": True}
-    status, answer = post(f"{url}/v1/chat/completions", body)
-    assert status == 200 and [choice["index"] for choice in answer["choices"]] == [0, 1]
-    first = answer["choices"][0]
-    assert len(first["token_ids"]) == len(first["logprobs"]["content"]) <= 12
-    assert post(f"{url}/v1/chat/completions", body)[1]["choices"] == answer["choices"]
-    alone = post(f"{url}/v1/chat/completions", body | {"n": 1})[1]["choices"]
-    assert alone == answer["choices"][:1]
-    long = [{"role": "user", "content": "add 3 " * MAX_LEN}]
-    status, answer = post(f"{url}/v1/chat/completions", body | {"messages": long})
-    assert status == 400 and answer["error"]["code"] == "context_length_exceeded"
-    assert post(f"{url}/v1/chat/completions", {"model": "other", "messages": MESSAGES})[0] == 404
-    assert post(f"{url}/v1/chat/completions", {"model": "tiny"})[0] == 422
+def routed(port):
+    try:
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}/-/routes", timeout=10) as response:
+            return "vllm_actor" in response.read().decode()
+    except OSError:
+        return False
+
+
+def listens(port):
+    with socket.socket() as probe:
+        return probe.connect_ex(("127.0.0.1", int(port))) == 0
 
 
 def test_the_engine_over_http_and_by_handle(served, monkeypatch):
@@ -139,17 +121,20 @@ def test_the_engine_over_http_and_by_handle(served, monkeypatch):
         made = await engine.chat(MESSAGES, seeded)
         third = await engine.chat(MESSAGES, Sampling(temperature=1.0, max_tokens=16, seed=9, index=2))
         over = await engine.chat([{"role": "user", "content": "add 3 " * MAX_LEN}], Sampling(seed=1))
+        greedy = Sampling(temperature=0.0, seed=1, max_tokens=10 * MAX_LEN)
+        (fills,) = await engine.chat([{"role": "user", "content": "add 3 \ud800" * 12}], greedy)
         many = await asyncio.gather(
             *(engine.chat(MESSAGES, Sampling(max_tokens=32, seed=i)) for i in range(24))
         )
         await engine.aclose()
         assert third[0].text == made[2].text and over[0].finish_reason == "context_overflow"
+        assert fills.finish_reason != "context_overflow"
+        assert fills.prompt_tokens + fills.completion_tokens <= MAX_LEN
         assert all(1 <= each[0].completion_tokens <= 32 for each in many)
-        return [(c.text, c.finish_reason, c.prompt_tokens, c.completion_tokens) for c in made]
+        return [(c.text, c.finish_reason, c.prompt_tokens, c.completion_tokens) for c in [*made, fills]]
 
     http = asyncio.run(answers(connect("vllm", "tiny", url)))
-    assert http == asyncio.run(answers(connect("vllm", None, url.removesuffix("/vllm_actor"))))
-    assert http == asyncio.run(answers(connect("openai", "tiny", f"{url}/v1")))
+    assert http == asyncio.run(answers(connect("vllm", None, f"{url}/v1")))
     monkeypatch.setenv("RAY_ADDRESS", address)
     monkeypatch.setenv("RAY_AUTH_MODE", "disabled")
     import ray

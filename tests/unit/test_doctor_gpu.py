@@ -235,3 +235,11 @@ def test_flags_of_gpu_trainings_need_gpu(capsys):
         with pytest.raises(SystemExit, match="2"):
             doctor.main(flags)
         assert said in capsys.readouterr().err
+
+
+def test_a_recipe_line_names_attention_and_kernels():
+    line = gpu_checks.recipe("mt_grpo", "gpu")
+    assert "packed, checkpointing, fused kernels, torch.compile; off: liger" in line.found
+    assert "1 x 4 GPUs, rollout vllm" in line.found
+    wrong = gpu_checks.tried("recipe cobalt", lambda: gpu_checks.recipe("cobalt", "none"))
+    assert wrong.state == FAILED and wrong.found.startswith("InputError: profile 'none' is unknown")

@@ -7,7 +7,8 @@ import pytest
 
 from cobalt.errors import InfraError, InputError
 from cobalt.rollouts import journal as module
-from cobalt.rollouts.journal import Journal, read_journal
+from cobalt.rollouts.journal import Journal
+from cobalt.rows import read_rows
 
 
 def usage(tokens):
@@ -36,8 +37,9 @@ async def test_what_was_added_is_there_again(tmp_path):
     await fill(journal, [0, "0"])
     await journal.close(complete=False)
     again = opened(path)
-    assert [e["sample"] for e in again.entries(0)] == [0, 0, 1, 1, 2, 2]
-    assert {e["id"] for e in again.entries("0")} == {"0"} and again.entries(1) == []
+    assert list(again.turns(0)) == [(0, 0), (1, 0), (2, 0)]
+    assert all(e["raw"] == "x" and e["result"] for e in again.turns(0).values())
+    assert {e["id"] for e in again.turns("0").values()} == {"0"} and again.turns(1) == {}
     assert again.spent == {"programs": 6, "prompt_tokens": 60, "completion_tokens": 30, "cost": 3.0}
     await again.close(complete=True)
     assert not path.exists()
@@ -51,10 +53,10 @@ async def test_a_torn_tail_is_cut_and_a_damaged_line_refused(tmp_path):
     whole = path.read_bytes()
     path.write_bytes(whole[:-9])
     torn = opened(path)
-    assert len(torn.entries(0)) == 5
+    assert ["result" in e for e in torn.turns(0).values()] == [True, True, False]
     torn.add(0, 2, 0, result={}, feedback="again")
     await torn.close(complete=False)
-    assert [e.get("feedback") for e in read_journal(path)][-1] == "again"
+    assert [e.get("feedback") for _, e in read_rows(path)][-1] == "again"
     path.write_bytes(b'{"no": "id"}\n' + whole)
     with pytest.raises(InputError, match=r"out.journal:1: "):
         opened(path)
@@ -67,7 +69,7 @@ async def test_rows_that_are_done_leave_and_what_they_cost_stays(tmp_path):
     await journal.close(complete=False)
     size = path.stat().st_size
     again = opened(path, done=[0, 1, 2])
-    assert path.stat().st_size < size / 2 and again.entries(0) == [] and len(again.entries(3)) == 6
+    assert path.stat().st_size < size / 2 and again.turns(0) == {} and len(again.turns(3)) == 3
     assert again.spent["programs"] == 12
     await again.close(complete=False)
     assert opened(path, done=[3]).spent["cost"] == 6.0
@@ -89,7 +91,7 @@ async def test_it_is_compacted_while_it_is_written(tmp_path, monkeypatch):
     await journal.close(complete=False)
     assert largest < 120_000 and not journal.failures
     again = opened(journal.path, done=range(198))
-    assert [len(again.entries(key)) for key in (197, 198, 199)] == [0, 6, 6]
+    assert [len(again.turns(key)) for key in (197, 198, 199)] == [0, 3, 3]
     assert again.spent["programs"] == 600 and again.spent["cost"] == 300.0
 
 
@@ -111,5 +113,5 @@ async def test_ids_that_only_look_alike(tmp_path):
     journal.add(1, 0, 0, raw="\ud800 number")
     await journal.close(complete=False)
     again = opened(journal.path)
-    assert [again.entries(key)[0]["raw"] for key in ("1", 1)] == ["text", "\ud800 number"]
+    assert [again.turns(key)[0, 0]["raw"] for key in ("1", 1)] == ["text", "\ud800 number"]
     assert json.loads(journal.path.read_text().splitlines()[0])["id"] == "1"

@@ -27,19 +27,19 @@ MAY_IMPORT = {
         "cobalt.evaluator.metrics",
         "cobalt.evaluator.remote",
         "cobalt.cluster",
-        "cobalt.engines.server",
+        "cobalt.engines.vllm_server",
         "cobalt.training",
     ),
-    "vllm": ("cobalt.engines.server", "cobalt.training.cpu.vllm_worker", "cobalt.training.verl_compat"),
+    "vllm": ("cobalt.engines.vllm_server", "cobalt.training.cpu.vllm_worker", "cobalt.training.verl_compat"),
     "verl": ("cobalt.training",),
 }
 
 # Importing these may load torch or ray: they exist to use them.
 HEAVY = (
     "cobalt.engines.sampler",
-    "cobalt.engines.prefix",
-    "cobalt.engines.local",
-    "cobalt.engines.server",
+    "cobalt.engines.prefix_cache",
+    "cobalt.engines.transformers_engine",
+    "cobalt.engines.vllm_server",
     "cobalt.evaluator.service",
     "cobalt.evaluator.metrics",
 )
@@ -115,7 +115,7 @@ def test_imports_keep_the_order(name):
         ("cobalt.tasks.tiny", "from ..contexts.slice import f", "cobalt.contexts, which comes after"),
         ("cobalt.tasks", "import ray", "only cobalt.evaluator.service"),
         ("cobalt.trainings", "import verl.trainer", "only cobalt.training may"),
-        ("cobalt.training.launch", "import vllm", "only cobalt.engines.server, cobalt.training.cpu"),
+        ("cobalt.training.launch", "import vllm", "only cobalt.engines.vllm_server, cobalt.training.cpu"),
         ("cobalt.run.main", "import cobalt.misc", "no place in the order"),
         ("cobalt.training.launch", "import ray, verl\nfrom cobalt import output\nfrom . import cpu", None),
         ("cobalt.tasks.tiny", "from cobalt.evaluator.base import E\nfrom .base import x", None),

@@ -13,7 +13,7 @@ from cobalt.evaluation.compare import compare
 from cobalt.evaluation.evaluated_rows import EvaluatedRun, Outcomes
 from cobalt.evaluation.judge import JudgeSettings
 from cobalt.rollouts.feedback import OtherTaskFeedback, Place
-from cobalt.rollouts.judging import verdict
+from cobalt.rollouts.verdicts import verdict
 from cobalt.rows import open_rows
 from cobalt.tasks.livecodebench import LcbSettings, func_name
 from cobalt.tasks.taco import TacoSettings
@@ -103,7 +103,9 @@ class Answers:
 async def test_an_evaluator_that_does_not_judge_is_a_fault_and_no_score():
     good = {"status": "ok", "passing": [True, False]}
     lost = {"status": "infra_error", "passing": [False, False]}
-    assert await verdict(Answers(lost, good), "x", TESTS) == good
+    assert await verdict(Answers(good), "x", TESTS) == good
+    with pytest.raises(InfraError, match="the evaluator had no verdict"):
+        await verdict(Answers(lost), "x", TESTS)
     with pytest.raises(InfraError, match="the evaluator answered 1 of 2 tests"):
         await verdict(Answers({"status": "ok", "passing": [True]}), "x", TESTS)
 

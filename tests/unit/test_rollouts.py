@@ -2,6 +2,8 @@
 
 import asyncio
 import json
+import os
+import signal
 import time
 
 import pytest
@@ -12,7 +14,8 @@ from cobalt.errors import InfraError, InputError, SettingsChanged
 from cobalt.prompts import TINY
 from cobalt.rollouts.feedback import BlankFeedback, OtherTaskFeedback
 from cobalt.rollouts.multi_turn import multi_turn
-from cobalt.rollouts.settings import Gate, MultiTurnSettings, RolloutSettings
+from cobalt.rollouts.runner import BudgetReached, Gate
+from cobalt.rollouts.settings import Budget, MultiTurnSettings, RolloutSettings
 from cobalt.rollouts.single_turn import single_turn
 from cobalt.rows import read_rows
 
@@ -233,7 +236,7 @@ async def test_a_failing_task_is_recorded_and_the_run_goes_on(tmp_path):
 async def test_a_faulty_judge_does_not_cost_completions(tmp_path):
     engine = ScriptedEngine(seeded_reply)
     settings = RolloutSettings(prompts=TINY, n=2)
-    summary, (row,) = await run(tmp_path, [task(0)], settings, engine, ScriptedJudge(faults=7))
+    summary, (row,) = await run(tmp_path, [task(0)], settings, engine, ScriptedJudge(faults=3))
     assert (summary.failed, len(engine.requests)) == (0, 1) and summary.retried
     assert {result["status"] for result in row["exec_results"]} == {"ok"}
 
@@ -376,9 +379,12 @@ async def test_bad_rows_are_refused_before_anything_is_written(tmp_path, row, se
     assert not engine.requests and [p.name for p in tmp_path.iterdir()] == ["in.jsonl"]
 
 
-async def test_ids_must_be_unique(tmp_path):
-    with pytest.raises(InputError, match="used before"):
+async def test_ids_must_be_unique_and_a_number_is_not_its_text(tmp_path):
+    with pytest.raises(InputError, match="row 2: id 0 was used before, in row 1"):
         await run(tmp_path, [task(0), task(0)], TWO_TURNS)
+    _, made = await run(tmp_path, [task(0), task("0")], TWO_TURNS)
+    assert [row["id"] for row in made] == [0, "0"]
+    assert made[0]["conversations"] != made[1]["conversations"]
 
 
 async def test_paths_that_cannot_be_used(tmp_path):
@@ -415,31 +421,17 @@ async def test_the_runner_costs_little(tmp_path):
 
 
 async def stopped_after(tmp_path, calls, settings, rows, **kw):
-    """Run until the engine has been asked `calls` times, then ask for an end; returns the engine."""
-    from cobalt.rollouts import multi_turn as module
+    """Run until the engine has been asked `calls` times, then interrupt it; returns the engine."""
 
-    engine = ScriptedEngine(seeded_reply, delay=0.01)
-    works = []
-    make = module._Work.__init__
+    class Interrupting(ScriptedEngine):
+        async def chat(self, messages, sampling):
+            if len(self.requests) == calls:
+                os.kill(os.getpid(), signal.SIGINT)
+            return await super().chat(messages, sampling)
 
-    def seen(self, *args, **more):
-        make(self, *args, **more)
-        works.append(self)
-
-    module._Work.__init__ = seen
-
-    async def interrupt():
-        while len(engine.requests) < calls:
-            await asyncio.sleep(0.002)
-        works[0].stop.request()
-
-    try:
-        interrupting = asyncio.create_task(interrupt())
-        with pytest.raises(KeyboardInterrupt, match="run the same command again"):
-            await run(tmp_path, rows, settings, engine, **kw)
-        await interrupting
-    finally:
-        module._Work.__init__ = make
+    engine = Interrupting(seeded_reply, delay=0.01)
+    with pytest.raises(KeyboardInterrupt, match="run the same command again"):
+        await run(tmp_path, rows, settings, engine, **kw)
     return engine
 
 
@@ -479,19 +471,16 @@ class PricedEngine(ScriptedEngine):
 
 
 async def test_max_cost_ends_the_run_before_it_is_exceeded_and_counts_over_runs(tmp_path):
-    from cobalt.rollouts.settings import Limits
-    from cobalt.rollouts.work import BudgetReached
-
     rows = [task(i) for i in range(10)]
     paid = 0
     for limit, most in ((0.12, 12), (0.2, 20)):
         engine = PricedEngine(seeded_reply, delay=0.001)
         with pytest.raises(BudgetReached, match="--max_cost"):
-            await run(tmp_path, rows, TWO_TURNS, engine, limits=Limits(8, max_cost=limit, first_cost=0.01))
+            await run(tmp_path, rows, TWO_TURNS, engine, concurrency=8, budget=Budget(limit, first=0.01))
         paid += len(engine.requests)
         assert most - 1 <= paid <= most
     engine = PricedEngine(seeded_reply)
-    summary, made = await run(tmp_path, rows, TWO_TURNS, engine, limits=Limits(8, max_cost=9.0))
+    summary, made = await run(tmp_path, rows, TWO_TURNS, engine, concurrency=8, budget=Budget(9.0))
     assert summary.exit_code == 0 and len(made) == 10 and paid + len(engine.requests) == 40
     tokens = json.loads((tmp_path / "out.jsonl.manifest.json").read_text())["tokens"]
     assert tokens["programs"] == 40 and tokens["cost_usd"] == pytest.approx(0.4)

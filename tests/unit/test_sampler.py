@@ -12,7 +12,7 @@ import torch
 from transformers import Qwen3Config, Qwen3ForCausalLM
 
 from cobalt.engines.base import Sampling
-from cobalt.engines.prefix import supports
+from cobalt.engines.prefix_cache import supports
 from cobalt.engines.sampler import BatchSampler, draw, row_seed, splitmix64, uniforms
 
 EOS, PAD, VOCABULARY = 2, 0, 40

@@ -25,8 +25,8 @@ from verl.experimental.agent_loop.agent_loop import AgentLoopMetrics
 from verl.utils.config import omega_conf_to_dataclass
 from verl.utils.tensordict_utils import list_of_dict_to_tensordict
 
+from cobalt.engines.base import derived_seed
 from cobalt.engines.sampler import SampledRow
-from cobalt.engines.seeds import derive
 from cobalt.errors import InfraError
 from cobalt.training.cpu.rollout import load_sampler
 from cobalt.training.dialogue import TURNS, Dialogue, DialogueSettings, Judge
@@ -118,7 +118,7 @@ class BatchManager:
 
         sampled = self.sampler.generate(
             ids,
-            [derive(self.seed, how.kind, how.step, i) for i in range(len(rows))],
+            [derived_seed(self.seed, how.kind, how.step, i) for i in range(len(rows))],
             n=how.n,
             temperature=how.temperature,
             top_p=how.top_p,
@@ -175,7 +175,7 @@ class BatchManager:
 
         self.sampler.generate(
             [dialogues[place].context for place in live],
-            [derive(self.seed, how.kind, how.step, *divmod(place, how.n), turn) for place in live],
+            [derived_seed(self.seed, how.kind, how.step, *divmod(place, how.n), turn) for place in live],
             temperature=how.temperature,
             top_p=how.top_p,
             max_tokens=max(dialogues[place].room(self.dialogue) for place in live),

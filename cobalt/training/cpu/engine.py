@@ -11,7 +11,7 @@ from verl.utils import tensordict_utils
 from verl.workers.engine import EngineRegistry
 from verl.workers.engine.fsdp import transformer_impl
 
-from cobalt.engines.prefix import supports
+from cobalt.engines.prefix_cache import supports
 from cobalt.training.cpu.sharing import pack, pays
 from cobalt.training.verl_compat import offload_without_pinning
 

@@ -2,38 +2,26 @@
 
 from __future__ import annotations
 
-import asyncio
-from typing import TYPE_CHECKING
-
 from cobalt.errors import InfraError, InputError
+from cobalt.evaluator.base import Evaluator
 from cobalt.rows import Row
 from cobalt.schema import ExecutionResult
 from cobalt.testcases import TestCases
 
-if TYPE_CHECKING:
-    from cobalt.evaluator.base import Evaluator
-
-TRIES = 3
 TEST_SETS = ("auto", "public", "perturbed")
 
 
 async def verdict(evaluator: Evaluator, code: str | None, tests: TestCases) -> ExecutionResult:
     """The evaluator's verdict on a program, one entry per test.
 
-    A verdict that the evaluator could not reach (`infra_error`) is asked for again, up to TRIES times.
-    Raises InfraError if it still has none: a fault of ours is never a score.
+    Raises InfraError if it has none (`infra_error`, after its own retries): a fault of ours is never a score.
     """
-    for attempt in range(TRIES):
-        result = await evaluator.aevaluate(code, tests)
-        if result["status"] != "infra_error":
-            if len(result["passing"]) != len(tests):
-                raise InfraError(f"the evaluator answered {len(result['passing'])} of {len(tests)} tests")
-            return result
-        if attempt + 1 < TRIES:
-            await asyncio.sleep(0.1 * 4**attempt)
-    raise InfraError(
-        f"the evaluator had no verdict in {TRIES} tries: {' '.join(result.get('feedback', []))[:300]}"
-    )
+    result = await evaluator.aevaluate(code, tests)
+    if result["status"] == "infra_error":
+        raise InfraError(f"the evaluator had no verdict: {' '.join(result.get('feedback', []))[:300]}")
+    if len(result["passing"]) != len(tests):
+        raise InfraError(f"the evaluator answered {len(result['passing'])} of {len(tests)} tests")
+    return result
 
 
 def pass_rate(result: ExecutionResult) -> float:

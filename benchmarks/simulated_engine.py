@@ -16,8 +16,10 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from typing import Any
+
+from aiohttp import web
 
 MODEL = "simulated"
 
@@ -28,10 +30,10 @@ class Engine:
 
     slots: int = 64
     rate: float = 40.0
+    scale: float = 100.0
     median: float = 1500.0
     p95: float = 6000.0
     cap: int = 6144
-    scale: float = 100.0
 
     @property
     def tokens_per_s(self) -> float:
@@ -51,20 +53,18 @@ def answer(engine: Engine, payload: dict[str, Any]) -> dict[str, Any]:
     digest = hashlib.sha256(json.dumps([payload["messages"], payload.get("seed")]).encode()).digest()
     tokens = engine.length(int.from_bytes(digest[:7], "big") / 2**56)
     code = f"print({digest[7] % 4})  # {digest.hex()[:16]}"
-    choice = {
-        "index": 0, "finish_reason": "length" if tokens == engine.cap else "stop",
-        "message": {"role": "assistant", "content": f"```python\n{code}\n```"},
-    }  # fmt: skip
+    message = {"role": "assistant", "content": f"```python\n{code}\n```"}
+    reason = "length" if tokens == engine.cap else "stop"
     size = sum(len(each["content"]) for each in payload["messages"]) // 4
     return {
-        "model": MODEL, "choices": [choice], "usage": {"prompt_tokens": size, "completion_tokens": tokens},
-    }  # fmt: skip
+        "model": MODEL,
+        "choices": [{"index": 0, "finish_reason": reason, "message": message}],
+        "usage": {"prompt_tokens": size, "completion_tokens": tokens},
+    }
 
 
 async def serve(engine: Engine) -> None:
     """Serve on a free port of this machine; the port is printed. Ends when stdin is closed."""
-    from aiohttp import web
-
     slots = asyncio.Semaphore(engine.slots)
 
     async def chat(request: web.Request) -> web.Response:
@@ -81,8 +81,7 @@ async def serve(engine: Engine) -> None:
     app.router.add_get("/v1/models", models)
     runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.1)
     await runner.setup()
-    site = web.TCPSite(runner, "127.0.0.1", 0, backlog=4096)
-    await site.start()
+    await web.TCPSite(runner, "127.0.0.1", 0, backlog=4096).start()
     print(runner.addresses[0][1], flush=True)
     await asyncio.to_thread(sys.stdin.read)
     await runner.cleanup()
@@ -91,11 +90,8 @@ async def serve(engine: Engine) -> None:
 @contextmanager
 def running(engine: Engine) -> Iterator[str]:
     """The server in a process of its own; yields its base URL."""
-    fields = [f"{name}={value}" for name, value in vars(engine).items()]
-    process = subprocess.Popen(
-        [sys.executable, "-m", "cobalt.engines.simulated", *fields],
-        stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
-    )  # fmt: skip
+    command = [sys.executable, __file__, json.dumps(astuple(engine))]
+    process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
     try:
         assert process.stdout is not None
         yield f"http://127.0.0.1:{int(process.stdout.readline())}/v1"
@@ -104,5 +100,4 @@ def running(engine: Engine) -> Iterator[str]:
 
 
 if __name__ == "__main__":
-    given = dict(each.split("=") for each in sys.argv[1:])
-    asyncio.run(serve(Engine(**{name: type(getattr(Engine, name))(value) for name, value in given.items()})))
+    asyncio.run(serve(Engine(*json.loads(sys.argv[1]))))

@@ -10,7 +10,7 @@ from transformers import PreTrainedTokenizerFast, Qwen3Config, Qwen3ForCausalLM
 
 from cobalt.engines import connect
 from cobalt.engines.base import Sampling
-from cobalt.engines.local import TransformersEngine, fingerprint
+from cobalt.engines.transformers_engine import TransformersEngine, fingerprint
 from cobalt.errors import InfraError, InputError
 
 TEMPLATE = (
@@ -54,7 +54,7 @@ def folder(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def engine(folder):
-    engine = connect("transformers", str(folder), window_s=0.05)
+    engine = connect("transformers", str(folder))
     yield engine
     asyncio.run(engine.aclose())
 
@@ -71,27 +71,20 @@ async def test_a_completion_has_text_tokens_and_reason(engine):
     prompt = engine.tokenizer.apply_chat_template(say("ab"), add_generation_prompt=True, return_dict=False)
     assert one.prompt_tokens == len(prompt) and engine.encode([say("ab")]) == [prompt]
     assert one.finish_reason in ("stop", "length") and 1 <= one.completion_tokens <= 12
-    assert len(one.token_ids) == len(one.logprobs) == one.completion_tokens
-    assert (
-        one.text == engine.tokenizer.decode(one.token_ids, skip_special_tokens=True) and END not in one.text
-    )
+    assert END not in one.text and len(one.text) <= one.completion_tokens
 
 
 async def test_concurrent_requests_share_batches_and_change_nothing(engine):
     texts = ["a", "longer text", "b" * 40, "", "z"]
     settings = [Sampling(1.0, 1.0, 12, n, seed) for n in (1, 3) for seed in (7, 8)]
     alone = [await engine.chat(say(t), s) for t in texts for s in settings]
-    before = engine.counters["batches"]
+    before = engine.batches
     together = await asyncio.gather(*(engine.chat(say(t), s) for t in texts for s in settings))
-    assert [[c.token_ids for c in answer] for answer in together] == [
-        [c.token_ids for c in answer] for answer in alone
-    ]
-    assert (
-        engine.counters["batches"] - before <= 4
-    )  # two groups (n = 1 and 3), perhaps cut once by the window
-    assert together[0][0].token_ids != together[1][0].token_ids  # another seed, another sample
+    assert [[c.text for c in answer] for answer in together] == [[c.text for c in answer] for answer in alone]
+    assert engine.batches - before <= 4  # two groups (n = 1 and 3), perhaps cut once by the window
+    assert together[0][0].text != together[1][0].text  # another seed, another sample
     one, three = alone[0], alone[2]
-    assert one[0].token_ids == three[0].token_ids  # the first completion does not depend on n
+    assert one[0].text == three[0].text  # the first completion does not depend on n
 
 
 async def test_over_long_prompts_overflow_and_the_rest_goes_on(engine):
@@ -109,18 +102,6 @@ async def test_the_context_ends_a_completion(engine):
     assert max(c.completion_tokens for c in made) <= room
     cut = [c.completion_tokens for c in made if c.finish_reason == "length"]
     assert cut == [room] * len(cut) != []
-
-
-async def test_stop_strings_cut_text_and_tokens(engine):
-    (whole,) = await engine.chat(say("ab"), SETTINGS)
-    mark = whole.text[3]
-    at = whole.text.index(mark)
-    (cut,) = await engine.chat(say("ab"), Sampling(1.0, 1.0, 12, 1, 3, (mark,)))
-    assert (cut.text, cut.finish_reason) == (whole.text[:at], "stop")
-    assert (
-        cut.token_ids == whole.token_ids[: cut.completion_tokens]
-        and cut.completion_tokens < whole.completion_tokens
-    )
 
 
 async def test_requests_are_answered_when_their_own_rows_are_done(engine):
@@ -161,7 +142,7 @@ async def test_a_closed_engine_refuses(folder):
 
 async def test_unseeded_requests_differ(engine):
     made = [await engine.chat(say("a"), Sampling(1.0, 1.0, 12)) for _ in range(4)]
-    assert len({tuple(c.token_ids) for (c,) in made}) > 1
+    assert len({c.text for (c,) in made}) > 1
 
 
 def test_fingerprint_follows_the_files(folder, tmp_path):

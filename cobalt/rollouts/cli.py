@@ -1,4 +1,4 @@
-"""What the inference doors share: their flags, and the way from flags to a finished run."""
+"""What the command lines of both runs share: their flags, and the way from flags to a finished run."""
 
 from __future__ import annotations
 
@@ -6,25 +6,28 @@ import argparse
 import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Awaitable, Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from cobalt.cli import Parser, parser, positive_int
-from cobalt.engines import ENGINES, OWN, check, connect, engine_name
+from cobalt.cli import Parser, make_progress, parser, positive_int
+from cobalt.engines import check, connect
 from cobalt.engines.base import ChatEngine
+from cobalt.engines.flags import engine_flags, engine_options, key_flags
 from cobalt.errors import InputError
+from cobalt.evaluator.base import Evaluator
 from cobalt.evaluator.client import evaluator_flags
 from cobalt.pipeline import Summary
 from cobalt.prompts import load
 from cobalt.rejects import failures_path
-from cobalt.rollouts.estimate import Estimate, price_of
-from cobalt.rollouts.keys import credentials_given, key_flags
-from cobalt.rollouts.settings import DEFAULT_SAMPLES, Limits, RolloutSettings
+from cobalt.rollouts.settings import DEFAULT_SAMPLES, Budget, RolloutSettings
 from cobalt.rollouts.source import Source, refuse_overwriting
-from cobalt.rollouts.view import RolloutView
 from cobalt.rows import INPUT_HELP
 
-if TYPE_CHECKING:
-    from cobalt.evaluator.base import Evaluator
+_CHARACTERS_PER_TOKEN = 4
+_USUAL_COMPLETION = 1500  # tokens; the median of 8B reasoning models on such tasks is of this order
+_USUAL_FEEDBACK = 200
+
+Tokens = tuple[int, int]  # of all prompts, of all completions
+Prices = tuple[float, float]  # US dollars per million of them
 
 
 def file_flags(flags: Parser) -> None:
@@ -33,7 +36,7 @@ def file_flags(flags: Parser) -> None:
 
 
 def rollout_flags(description: str, default_engine: str) -> Parser:
-    """A parser with the published flags of the inference scripts and those every runner of ours has."""
+    """A parser with the published flags of the inference scripts and those both runs of ours have."""
     litellm = default_engine == "litellm"
     flags = parser(description)
     file_flags(flags)
@@ -41,11 +44,9 @@ def rollout_flags(description: str, default_engine: str) -> Parser:
     flags.add_argument(
         "--top_p", type=float, default=1.0 if litellm else 0.95, help="share of probability sampled from"
     )
+    new_tokens = 32000 if litellm else 8192
     flags.add_argument(
-        "--max_tokens",
-        type=positive_int,
-        default=32000 if litellm else 8192,
-        help="new tokens per completion",
+        "--max_tokens", type=positive_int, default=new_tokens, help="new tokens per completion"
     )
     flags.add_argument(
         "-n",
@@ -53,21 +54,17 @@ def rollout_flags(description: str, default_engine: str) -> Parser:
         type=positive_int,
         help=f"samples per task (default: {DEFAULT_SAMPLES}, or as many as the input has responses)",
     )
-    engines = f"what runs the model: {', '.join(ENGINES)}, or {OWN}"
-    flags.add_argument("--engine", type=engine_name, default=default_engine, help=engines)
-    flags.add_argument(
-        "--model_name", default="gpt-5-mini-2025-08-07" if litellm else None,
-        help="model served (vllm: may be left out), a provider's model, a folder for transformers",
-    )  # fmt: skip
-    flags.add_argument(
-        "--base_url", help="address of an OpenAI-compatible service, up to /v1, or of a vLLM server"
+    engine_flags(
+        flags,
+        default_engine,
+        "gpt-5-mini-2025-08-07" if litellm else None,
+        "model served (vllm: may be left out), a provider's model, a folder for transformers",
     )
     flags.add_argument(
         "-r", "--reasoning_effort", default="medium" if litellm else None, help="for models that have one"
     )
     evaluator_flags(flags)
     flags.add_argument("--concurrency", type=positive_int, default=256, help="completions in flight at once")
-    flags.add_argument("--timeout_s", type=float, help="longest wait for one answer (default: 900)")
     flags.add_argument("--seed", type=int, default=0, help="of the run: equal runs give equal samples")
     flags.add_argument("--limit", type=positive_int, help="use the first tasks only")
     flags.add_argument(
@@ -84,12 +81,6 @@ def rollout_flags(description: str, default_engine: str) -> Parser:
         "--prices", type=float, nargs=2, metavar=("IN", "OUT"),
         help="US dollars per million prompt and completion tokens, where litellm knows none",
     )  # fmt: skip
-    flags.add_argument(
-        "--rpm", type=positive_int, help="requests per minute that the provider allows (litellm)"
-    )
-    flags.add_argument(
-        "--tpm", type=positive_int, help="tokens per minute that the provider allows (litellm)"
-    )
     if litellm:
         key_flags(flags)
     return flags
@@ -113,8 +104,8 @@ def carry_out(
     programs: int,
     turns: int = 1,
 ) -> int:
-    """Open engine and evaluator, then run `stage` or, with --dry_run, say what it would cost. The exit
-    code.
+    """Open engine and evaluator, then run `stage` or, with --dry_run, say what it would cost; returns the
+    exit code.
     """
     return asyncio.run(_carry_out(args, source, settings, stage, programs, turns))
 
@@ -128,29 +119,31 @@ async def _carry_out(
     turns: int,
 ) -> int:
     refuse_overwriting(source, args.output_file)
-    async with opened(args) as (engine, evaluator):
-        estimate = Estimate.of(source, settings, programs, turns, price_of(args, engine))
-        if args.max_cost is not None and estimate.prices is None:
+    async with _opened(args) as (engine, evaluator):
+        given: Prices | None = tuple(args.prices) if args.prices else None
+        prices: Prices | None = given or getattr(engine, "price", lambda: None)()
+        if args.max_cost is not None and prices is None:
             raise InputError(
                 f"--max_cost: no price is known for {engine.name}; give --prices IN OUT (US dollars per "
                 "million prompt and completion tokens)"
             )
+        size = sum(len(settings.prompts.system) + len(row["instruction"]) for row in source)
+        prompt = size // _CHARACTERS_PER_TOKEN // len(source)
         if args.dry_run:
-            print(estimate)
+            print(_estimate(len(source), programs, turns, prompt, settings.max_tokens, prices))
             return 0
-        limits = Limits(
-            args.concurrency, args.max_cost, tuple(args.prices) if args.prices else None, estimate.first_cost
-        )
-        with progress_shown() as progress:
+        first = _dollars((prompt, settings.max_tokens), prices) if prices else 0.0
+        with make_progress() as progress:
             summary = await stage(
-                source, args.output_file, engine, evaluator, settings, limits=limits, progress=progress
-            )
+                source, args.output_file, engine, evaluator, settings, concurrency=args.concurrency,
+                budget=Budget(args.max_cost, given, first), progress=progress,
+            )  # fmt: skip
     print(closing_line(summary))
     return summary.exit_code
 
 
 @contextlib.asynccontextmanager
-async def opened(args: argparse.Namespace) -> AsyncIterator[tuple[ChatEngine, Evaluator]]:
+async def _opened(args: argparse.Namespace) -> AsyncIterator[tuple[ChatEngine, Evaluator]]:
     """Engine and evaluator of the flags, both known to answer, closed at the end."""
     from cobalt.evaluator import connect as connect_evaluator
 
@@ -163,31 +156,32 @@ async def opened(args: argparse.Namespace) -> AsyncIterator[tuple[ChatEngine, Ev
         await engine.aclose()
 
 
-def engine_options(args: argparse.Namespace) -> dict[str, Any]:
-    """What of the flags goes to the engine's class."""
-    if (args.rpm or args.tpm) and args.engine != "litellm":
-        raise InputError(f"--rpm and --tpm are limits of --engine litellm, not of {args.engine}")
-    if args.engine == "transformers" or args.engine not in ENGINES:
-        return {}
-    options: dict[str, Any] = {"concurrency": args.concurrency}
-    if args.timeout_s is not None:
-        options["timeout_s"] = args.timeout_s
-    credentials = credentials_given(args)
-    if args.engine == "litellm":
-        return options | {"credentials": credentials, "rpm": args.rpm, "tpm": args.tpm}
-    return options | ({"key": credentials["api_key"]} if "api_key" in credentials else {})
+def _estimate(
+    tasks: int, programs: int, turns: int, prompt: int, max_tokens: int, prices: Prices | None
+) -> str:
+    """What a run takes, `prompt` tokens in a first turn: with completions of usual length, and at most."""
+
+    def tokens(completion: int) -> Tokens:
+        shown = prompt + (completion + _USUAL_FEEDBACK) * (turns - 1) // 2  # on average over turns
+        return programs * shown, programs * completion
+
+    usual, most = tokens(min(max_tokens, _USUAL_COMPLETION)), tokens(max_tokens)
+    money = ""
+    if prices:
+        money = f", about ${_dollars(usual, prices):.2f} (at most ${_dollars(most, prices):.2f})"
+    return (
+        f"dry run: {tasks} tasks, {programs} completions to sample, about {prompt} prompt tokens each in the "
+        f"first turn, at most {most[1]} completion tokens in all; with completions of usual length "
+        f"{usual[0]} prompt and {usual[1]} completion tokens{money}; nothing was sampled or written"
+    )
 
 
-@contextlib.contextmanager
-def progress_shown() -> Any:
-    view = RolloutView()
-    try:
-        yield view
-    finally:
-        view.close()
+def _dollars(tokens: Tokens, prices: Prices) -> float:
+    return (tokens[0] * prices[0] + tokens[1] * prices[1]) / 1e6
 
 
 def closing_line(summary: Summary) -> str:
+    """What is in the output, and what is not."""
     parts = [f"{summary.output}: {summary.resumed + summary.written} of {summary.total} rows"]
     if summary.resumed:
         parts.append(f"{summary.resumed} of them from before")

@@ -3,61 +3,54 @@
 import io
 import time
 from collections import Counter
+from types import SimpleNamespace
 
+from cobalt.cli import LineProgress
 from cobalt.engines.base import Completion
 from cobalt.rollouts import progress as module
 from cobalt.rollouts.progress import Meter
-from cobalt.rollouts.view import RolloutView
 
-
-class Engine:
-    def __init__(self):
-        self.counters = Counter({"calls": 9, "retries.http_500": 2, "retries.timeout": 1})
+ENGINE = SimpleNamespace(retries=3)
 
 
 def test_lines_come_between_rows_too(monkeypatch):
     monkeypatch.setattr(module, "EVERY_S", 0.0)
-    stream = io.StringIO()
-    view = RolloutView(stream, every_s=0.0)
-    meter = Meter(view, "multi turn", 40)
-    spent = {"programs": 0.0, "cost": 0.0}
-    meter.watch(None, spent, Engine())
+    stream, spent = io.StringIO(), Counter()
+    meter = Meter(LineProgress(stream, every_s=0.0), "multi turn", 40, spent, ENGINE)
     meter.advance("multi turn", 0, 5, failed=0)
-    with meter.generating(2):
+    with meter.during("completions", 2):
         assert meter.in_flight == 2
     for turn in (0, 0, 1):
         meter.sampled(turn, [Completion("x", "stop", 10, 100)])
-    spent |= {"programs": 3.0, "cost": 0.125}
-    with meter.testing(4):
-        pass
-    meter._show()
+    spent.update({"programs": 3, "cost": 0.125})
+    meter.tested(4)
+    meter.show()
     last = stream.getvalue().splitlines()[-1]
     for part in (
         "multi turn: 0/5",
         "programs 3/40",
         "turns 1:2 2:1",
         "tokens/s",
+        "tests/s",
         "errors 3",
         "cost $0.125",
-        "left",
     ):
         assert part in last, last
-    view.close()
 
 
 def test_a_run_that_stalls_says_on_what_it_waits(monkeypatch):
     monkeypatch.setattr(module, "STALLED_S", 0.01)
     stream = io.StringIO()
-    meter = Meter(RolloutView(stream, every_s=0.0), "single turn")
-    with meter.generating(3), meter.testing(2):
+    meter = Meter(LineProgress(stream, every_s=0.0), "single turn", 9, Counter(), ENGINE)
+    with meter.during("completions", 3), meter.during("tests", 2):
         time.sleep(0.03)
-        meter._show()
+        meter.show()
     assert "waiting for 3 completions (oldest 0 s) and 2 tests (oldest 0 s)" in stream.getvalue()
 
 
 def test_few_lines_by_default():
     stream = io.StringIO()
-    view = RolloutView(stream)
+    progress = LineProgress(stream)
     for done in range(101):
-        view.advance("x", done, 100)
+        progress.advance("x", done, 100)
     assert stream.getvalue().splitlines() == ["x: 0/100", "x: 100/100"]

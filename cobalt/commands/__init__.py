@@ -1,1 +1,0 @@
-"""Commands for people and scripts, each run as `python -m cobalt.commands.NAME`."""

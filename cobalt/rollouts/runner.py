@@ -1,0 +1,299 @@
+"""Both runs, single- and multi-turn: sample, journal, judge and answer every trajectory of every row.
+
+Every trajectory goes its own way: its next turn starts as soon as its own tests are done, while others
+generate. Turns that are finished survive a failure of their row and the end of the process.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from cobalt.cli import Progress
+from cobalt.engines.base import CONTEXT_OVERFLOW, ChatEngine, Completion, Sampling, identity
+from cobalt.errors import CobaltError, InfraError, InputError
+from cobalt.evaluator.base import Evaluator
+from cobalt.evaluator.feedback import first_failure
+from cobalt.manifest import check_resume, read_manifest
+from cobalt.pipeline import Stop, Stopped, Summary, run_rows
+from cobalt.rollouts.feedback import FeedbackPolicy, Place
+from cobalt.rollouts.journal import Id, Journal, journal_path
+from cobalt.rollouts.progress import Meter
+from cobalt.rollouts.settings import Budget, MultiTurnSettings
+from cobalt.rollouts.source import Source
+from cobalt.rollouts.trajectory import Trajectory, read_response, usage
+from cobalt.rollouts.verdicts import verdict
+from cobalt.rows import Row
+from cobalt.schema import ExecutionResult
+from cobalt.testcases import TestCases
+
+_POLL_S = 0.05
+
+
+class BudgetReached(CobaltError):
+    """The run has cost what it may (`--max_cost`)."""
+
+
+class Gate:
+    """At most `size` completions in flight; first come, first served, also for requests of several."""
+
+    def __init__(self, size: int) -> None:
+        if size < 1:
+            raise InputError(f"--concurrency must be at least 1, got {size}")
+        self.size = size
+        self._slots = asyncio.Semaphore(size)
+        self._turnstile = asyncio.Lock()  # one request gathers slots at a time: two could starve each other
+
+    @asynccontextmanager
+    async def slots(self, n: int) -> AsyncIterator[None]:
+        held = 0
+        try:
+            async with self._turnstile:
+                while held < min(n, self.size):
+                    await self._slots.acquire()
+                    held += 1
+            yield
+        finally:
+            for _ in range(held):
+                self._slots.release()
+
+
+@dataclass
+class Runner:
+    """Makes the rows of one run, called `stage`. `tests` gives a row's tests, `columns` the finished row.
+
+    A request that finds the run stopping raises Stopped: its row stays unfinished, its turns are journalled.
+    """
+
+    stage: str
+    source: Source
+    output: Path
+    engine: ChatEngine
+    evaluator: Evaluator
+    settings: MultiTurnSettings
+    tests: Callable[[Row], TestCases]
+    columns: Callable[[Row, list[Trajectory]], Row]
+    concurrency: int = 256
+    budget: Budget = field(default_factory=Budget)
+    policy: FeedbackPolicy = field(default_factory=FeedbackPolicy)
+    progress: Progress | None = None
+
+    def __post_init__(self) -> None:
+        self._gate = Gate(self.concurrency)
+        self._stop = Stop("turns")
+        self._journal = Journal(journal_path(self.output), self._stop.request)
+        programs = programs_to_sample(self.source, self.settings)
+        self._meter = Meter(self.progress, self.stage, programs, self._journal.spent, self.engine)
+        self._positions = {key: position for position, key in enumerate(self.source.ids)}
+        self._trajectories: dict[Id, list[Trajectory]] = {}
+        self._judged = 0.0
+        self._unjudgeable: set[tuple[Id, int, int]] = set()
+        self._separate = bool(getattr(self.engine, "separate", False))
+
+    async def run(self, recorded: Mapping[str, Any], retries: int) -> Summary:
+        """Make every row of the source that is not in the output; `recorded` are further settings."""
+        journal, whole_batch = self._journal, self.policy.whole_batch
+        settings = {
+            "stage": self.stage, "model": identity(self.engine), "input_sha256": self.source.sha256,
+            **recorded,
+        }  # fmt: skip
+        if whole_batch:
+            journal.path.unlink(missing_ok=True)
+        elif journal.path.exists() and journal.path.stat().st_size:
+            check_resume(self.output, settings, begun=journal.path)
+        samples = self.settings.samples if self.settings.first_turn else max(self.source.sizes, default=1)
+        # So many rows at once that the stragglers of some leave no slot empty.
+        rows = len(self.source) if whole_batch else max(2, 3 * self._gate.size // samples)
+        before = _spent_before(self.output)
+        complete, ticker = False, asyncio.create_task(self._meter.tick())
+        try:
+            summary = await run_rows(
+                self.source, self._row, output=self.output, retries=0 if whole_batch else retries,
+                settings=settings, label=self.stage, concurrency=rows, progress=self._meter,
+                inputs=self.source.inputs(), extra=self._tokens, stop=self._stop,
+                opened=lambda done: journal.open(done, before), settled=self._settled,
+            )  # fmt: skip
+            complete = not summary.failed
+        finally:
+            ticker.cancel()
+            await asyncio.shield(journal.close(complete=complete))
+        return summary
+
+    async def _row(self, row: Row) -> Row:
+        key = row["id"]
+        if key not in self._trajectories:
+            self._trajectories[key] = self._restored(row)
+        trajectories, tests = self._trajectories[key], self.tests(row)
+        try:
+            if not self._separate and not any(each.turns or each.pending for each in trajectories):
+                await self._sample(key, self.settings.first(key, len(trajectories)), trajectories)
+            await _first_error(self._extend(key, sample, tests) for sample in range(len(trajectories)))
+        except Exception as error:
+            self.policy.abort(error)
+            raise
+        return self.columns(row, trajectories)
+
+    def _restored(self, row: Row) -> list[Trajectory]:
+        """A row's trajectories: first turns that it brings, and the turns that the journal has."""
+        settings, known = self.settings, self._journal.turns(row["id"])
+        opening = settings.prompts.messages(row["instruction"])
+        trajectories = [Trajectory(opening) for _ in range(settings.samples)]
+        if not settings.first_turn:
+            texts: list[str | None] = row["responses"]
+            reasons, used = (_per_sample(row.get(name), len(texts)) for name in ("finish_reasons", "usage"))
+            trajectories = [
+                Trajectory(opening, pending=read_response(text, settings, reasons[sample], used[sample]))
+                for sample, text in enumerate(texts)
+            ]
+        for sample, trajectory in enumerate(trajectories):
+            while not trajectory.complete(settings):
+                entry = known.get((sample, len(trajectory.turns)), {})
+                if entry.get("raw") is not None:
+                    trajectory.pending = read_response(
+                        entry["raw"], settings, entry.get("finish_reason"), entry.get("usage")
+                    )
+                elif trajectory.overflowed:
+                    trajectory.pending = read_response("", settings, CONTEXT_OVERFLOW)
+                if trajectory.pending is None or entry.get("feedback") is None:
+                    break
+                trajectory.add(entry["result"], entry["feedback"])
+        return trajectories
+
+    async def _extend(self, key: Id, sample: int, tests: TestCases) -> None:
+        """Add turns to one trajectory until it is complete."""
+        trajectory, prompts = self._trajectories[key][sample], self.settings.prompts
+        while not trajectory.complete(self.settings):
+            turn = len(trajectory.turns)
+            if trajectory.pending is None and trajectory.overflowed:
+                trajectory.pending = read_response("", self.settings, CONTEXT_OVERFLOW)
+            elif trajectory.pending is None:
+                sampling = (
+                    self.settings.later(key, sample, turn) if turn else self.settings.first(key, 1, sample)
+                )
+                await self._sample(key, sampling, [trajectory], sample)
+            assert trajectory.pending is not None
+            code = trajectory.pending.code
+            result = await self._judge(key, sample, turn, code, tests)
+            honest = prompts.feedback_message(prompts.no_code if code is None else first_failure(result))
+            shown = await self.policy.message(Place(self._positions[key], sample, turn), honest)
+            self._journal.add(key, sample, turn, result=result, feedback=shown)
+            trajectory.add(result, shown)
+
+    async def _sample(
+        self, key: Id, sampling: Sampling, trajectories: list[Trajectory], first: int = 0
+    ) -> None:
+        """Sample and journal the next turn of these trajectories, the samples from `first` on."""
+        turn = len(trajectories[0].turns)
+        self._go_on()
+        async with self._gate.slots(sampling.n):
+            self._go_on()
+            await self._afford()
+            with self._meter.during("completions", sampling.n):
+                made = await self.engine.chat(trajectories[0].messages, sampling)
+        if len(made) != sampling.n:
+            raise InfraError(f"{self.engine.name} answered {len(made)} of {sampling.n} completions")
+        for sample, (trajectory, each) in enumerate(zip(trajectories, made, strict=True), start=first):
+            used, cost = usage(each), self._cost(each)
+            more = {} if cost is None else {"cost": cost}
+            self._journal.add(
+                key, sample, turn, raw=each.text, finish_reason=each.finish_reason, usage=used, **more
+            )
+            trajectory.pending = read_response(each.text, self.settings, each.finish_reason, used)
+        self._meter.sampled(turn, made)
+
+    async def _judge(
+        self, key: Id, sample: int, turn: int, code: str | None, tests: TestCases
+    ) -> ExecutionResult:
+        began = time.monotonic()
+        try:
+            with self._meter.during("tests", len(tests)):
+                result = await verdict(self.evaluator, code, tests)
+        except InfraError as error:
+            if self._judged > began:  # other programs had verdicts meanwhile: it is this one
+                self._unjudgeable.add((key, sample, turn))
+            raise InfraError(f"sample {sample}, turn {turn}: {error}") from error
+        self._judged = time.monotonic()
+        self._meter.tested(len(tests))
+        return result
+
+    def _settled(self, key: Id, written: bool) -> None:
+        """A row is in the output, or given up: then the next run samples anew what could not be judged."""
+        self._trajectories.pop(key, None)
+        for place in [place for place in self._unjudgeable if place[0] == key]:
+            self._unjudgeable.discard(place)
+            if not written:
+                self._journal.add(*place, dropped=True)
+        if written:
+            self._journal.forget(key)
+
+    def _cost(self, completion: Completion) -> float | None:
+        prices = self.budget.prices
+        if prices is None:
+            return completion.cost
+        return (completion.prompt_tokens * prices[0] + completion.completion_tokens * prices[1]) / 1e6
+
+    def _go_on(self) -> None:
+        if self._stop.requested:
+            raise Stopped
+
+    async def _afford(self) -> None:
+        """Wait until one more completion is sure to stay under the limit; end the run if none will."""
+        limit, spent = self.budget.limit, self._journal.spent
+        while limit is not None:
+            self._go_on()
+            done, in_flight = spent["programs"], self._meter.in_flight
+            each = spent["cost"] / done if done else self.budget.first
+            if spent["cost"] + each * (in_flight + 1) <= limit or not (done or in_flight):
+                return
+            if not in_flight:
+                self._stop.request(
+                    BudgetReached(
+                        f"--max_cost {limit:g}: ${spent['cost']:.4g} are spent, and one more completion "
+                        f"(about ${each:.2g}) may go over; all is kept, a higher --max_cost continues"
+                    )
+                )
+            await asyncio.sleep(_POLL_S)
+
+    def _tokens(self) -> dict[str, Any]:
+        """For the manifest: what all completions of the output have taken, of runs before this one too."""
+        spent = self._journal.spent
+        counts: dict[str, Any] = {name: int(spent[counter]) for name, counter in _TOKENS.items()}
+        return {"tokens": counts | ({"cost_usd": round(spent["cost"], 6)} if spent["cost"] else {})}
+
+
+def programs_to_sample(source: Source, settings: MultiTurnSettings) -> int:
+    """Completions of a whole run, stored first turns not among them."""
+    if settings.first_turn:
+        return len(source) * settings.samples * settings.turns
+    return sum(source.sizes) * (settings.turns - 1)
+
+
+_TOKENS = {"prompt": "prompt_tokens", "completion": "completion_tokens", "programs": "programs"}
+
+
+def _spent_before(output: Path) -> dict[str, float]:
+    """What the completions of an output have taken, by its manifest, in the journal's terms."""
+    written = output.exists() and output.stat().st_size
+    tokens = ((read_manifest(output) or {}) if written else {}).get("tokens")
+    if not isinstance(tokens, dict):
+        return {}
+    spent = {counter: tokens.get(name, 0) for name, counter in _TOKENS.items()}
+    return spent | {"cost": tokens.get("cost_usd", 0.0)}
+
+
+def _per_sample(values: Any, count: int) -> list[Any]:
+    """A stored column of the first turn, if the row has one with an entry per sample."""
+    return list(values) if isinstance(values, list) and len(values) == count else [None] * count
+
+
+async def _first_error(jobs: Iterable[Coroutine[Any, Any, None]]) -> None:
+    """Run all to their end, then raise what went wrong: a cancel, else an error, else a mere Stopped."""
+    outcomes = await asyncio.gather(*jobs, return_exceptions=True)
+    found = [each for each in outcomes if isinstance(each, BaseException)]
+    if found:
+        raise min(found, key=lambda error: isinstance(error, Exception) + isinstance(error, Stopped))
