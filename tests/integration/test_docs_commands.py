@@ -211,7 +211,6 @@ def test_python_of_a_page_runs(page, tmp_path, monkeypatch):
             exec(compile(block.text, block.place, "exec"), names)
 
 
-@pytest.mark.xfail(strict=True, reason="names of the packages as they will be")
 def test_the_tour_names_files_that_there_are():
     text = (ROOT / "docs" / "tour.md").read_text(encoding="utf-8")
     named = re.findall(r"`((?:cobalt|preproc|scripts|verl|examples)/[\w./-]+|\w+\.py)`", text)
