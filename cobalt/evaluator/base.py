@@ -93,7 +93,7 @@ class Evaluator(ABC):
     def _count(self, result: ExecutionResult) -> None:
         with self._lock:
             self.counters["infra_errors"] += result["status"] == "infra_error"
-            if result["shared"]:
+            if result.get("shared"):
                 self.counters["shared"] += 1
             else:
                 self.counters["tests"] += sum(each["status"] != SKIPPED for each in result["per_test"])
