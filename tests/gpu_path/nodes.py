@@ -173,6 +173,7 @@ class Training:
         try:
             return self.process.wait(seconds), self.said.read_text()
         except subprocess.TimeoutExpired:
+            self.process.kill()  # the next test needs the cluster
             raise AssertionError(f"still runs after {seconds} s:\n{self.said.read_text()}") from None
 
 
