@@ -12,7 +12,6 @@ import argparse
 import asyncio
 import contextlib
 import hashlib
-import json
 import random
 import statistics
 import tempfile
@@ -21,6 +20,7 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
+import measured
 from simulated_engine import MODEL, Engine, running
 
 from cobalt.cli import parser, positive_int, run_main
@@ -206,7 +206,7 @@ def main(argv: list[str] | None = None) -> int:
     flags.add_argument("--scale", type=float, default=100.0, help="simulated: how much faster its clock runs")
     flags.add_argument("--workers", type=positive_int, default=2, help="evaluator workers of real engines")
     flags.add_argument("--rounds", type=positive_int, default=1, help="rounds; medians are shown")
-    flags.add_argument("-o", "--json", metavar="FILE", help="every round, for cobalt plan --bench")
+    measured.output_flag(flags)
     args = flags.parse_args(argv)
     rounds = []
     for _ in range(args.rounds):
@@ -214,11 +214,9 @@ def main(argv: list[str] | None = None) -> int:
             with tempfile.TemporaryDirectory() as folder:
                 rounds.append(asyncio.run(measure(args, design, Path(folder))))
     report(args, rounds)
-    if args.json:
-        facts = {name: getattr(args, name) for name in ("engine", "tasks", "samples", "turns", "concurrency")}
-        model = MODEL if args.engine == "simulated" else args.model_name
-        text = json.dumps({"bench": "inference", "model": model, **facts, "rounds": rounds}, indent=2)
-        Path(args.json).write_text(text + "\n")
+    facts = {name: getattr(args, name) for name in ("engine", "tasks", "samples", "turns", "concurrency")}
+    model = MODEL if args.engine == "simulated" else args.model_name
+    measured.write(args.output, "inference", {"model": model, **facts, "rounds": rounds})
     return 0
 
 

@@ -10,7 +10,7 @@ from cobalt import __version__
 from cobalt.cli import run_main
 from cobalt.errors import InputError
 
-# words of the command line -> (module, what it does)
+# word of the command line -> (module, what it does)
 COMMANDS = {
     "run": ("cobalt.run.cli", "run the stages of a configuration (what `make demo` does)"),
     "train": ("cobalt.training.cli", "train by a recipe"),
@@ -26,7 +26,7 @@ COMMANDS = {
 def usage() -> str:
     """The list of commands."""
     width = max(map(len, COMMANDS))
-    rows = "\n".join(f"  {words:<{width}}  {what}" for words, (_, what) in COMMANDS.items())
+    rows = "\n".join(f"  {word:<{width}}  {what}" for word, (_, what) in COMMANDS.items())
     return (
         f"cobalt {__version__}: contextual bandit learning for multi-turn code generation\n\n"
         f"usage: cobalt COMMAND [--help] ...\n\n{rows}"
@@ -42,17 +42,16 @@ def main(argv: list[str] | None = None) -> int:
     if given[0] == "--version":
         print(__version__)
         return 0
-    for count in (2, 1):
-        words = " ".join(given[:count])
-        if words in COMMANDS and len(given) >= count:
-            sys.argv[0] = f"cobalt {words}"  # what `--help` and errors call the program
-            code: int | None = importlib.import_module(COMMANDS[words][0]).main(given[count:])
-            return code or 0
+    word, *arguments = given
+    if word in COMMANDS:
+        sys.argv[0] = f"cobalt {word}"  # what `--help` and errors call the program
+        code: int | None = importlib.import_module(COMMANDS[word][0]).main(arguments)
+        return code or 0
     import difflib
 
-    near = difflib.get_close_matches(" ".join(given[:2]), COMMANDS, n=1, cutoff=0.4)
+    near = difflib.get_close_matches(word, COMMANDS, n=1, cutoff=0.4)
     advice = f"; did you mean 'cobalt {near[0]}'?" if near else ""
-    raise InputError(f"there is no command 'cobalt {given[0]}'{advice} (cobalt --help lists all)")
+    raise InputError(f"there is no command 'cobalt {word}'{advice} (cobalt --help lists all)")
 
 
 def entry() -> NoReturn:

@@ -14,14 +14,14 @@ import fcntl
 import json
 import os
 import weakref
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from io import FileIO
 from pathlib import Path
 
 from cobalt.errors import CobaltError, InfraError, InputError
 from cobalt.files import StrPath, replacing, writing
-from cobalt.rows import Row, Rows, encode_row, parsed, row_id
+from cobalt.rows import Row, encode_row, parsed, row_id
 
 Id = str | int
 _HEAD_BYTES, _LONG_BYTES = 1024, 65536
@@ -141,11 +141,11 @@ def write_jsonl(path: StrPath, rows: Iterable[Row]) -> int:
     return count
 
 
-def refuse_overwriting(source: Rows, *outputs: StrPath) -> None:
-    """Raise InputError if one of the outputs is a file of the input."""
+def refuse_overwriting(inputs: Sequence[Path], *outputs: StrPath, what: str = "input") -> None:
+    """Raise InputError if one of the outputs is one of the files that are read."""
     for target in map(Path, outputs):
-        if any(target.exists() and target.samefile(path) for path in source.paths):
-            raise InputError(f"{target} is the input file; give another --output_file")
+        if target.exists() and any(map(target.samefile, inputs)):
+            raise InputError(f"{target} is the {what} file; give another --output_file")
 
 
 def repair_tail(path: StrPath) -> bool:

@@ -35,7 +35,7 @@ class Rejects:
     def __init__(self, output: StrPath, policy: str = "fail") -> None:
         if policy not in ON_BAD_ROW:
             raise InputError(f"--on_bad_row must be one of {', '.join(ON_BAD_ROW)}, got {policy!r}")
-        self.path = Path(os.fspath(output) + ".rejects.jsonl")
+        self.path = rejects_path(output)
         self.policy = policy
         self.rows: dict[str, Row] = {}
 
@@ -60,9 +60,14 @@ class Rejects:
             self.path.unlink(missing_ok=True)
 
 
+def rejects_path(output: StrPath) -> Path:
+    """Where the rows that were left out are listed."""
+    return Path(os.fspath(output) + ".rejects.jsonl")
+
+
 def rejected(count: int, output: StrPath) -> list[str]:
     """What to tell of rows left out, if there are any."""
-    return [f"{count} bad rows left out, see {output}.rejects.jsonl"] if count else []
+    return [f"{count} bad rows left out, see {rejects_path(output)}"] if count else []
 
 
 def bad_row_flag(flags: Parser) -> None:

@@ -162,7 +162,7 @@ def build_contexts(
             raise InputError(f"--{name} must be one of {', '.join(known)}, got {value!r}")
     output = Path(output)
     rows = as_rows(source)
-    refuse_overwriting(rows, output)
+    refuse_overwriting(rows.paths, output)
     counter = PromptCounter(load_tokenizer(model_name) if tokenizer is None else tokenizer)
     builder = Builder(counter, is_test, policy, max_prompt_tokens, selection, seed)
     rejects = Rejects(output, on_bad_row)

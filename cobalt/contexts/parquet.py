@@ -21,7 +21,7 @@ from cobalt.errors import InputError
 from cobalt.files import StrPath, replacing
 from cobalt.manifest import write_manifest
 from cobalt.prompts import Prompts, load
-from cobalt.rejects import Rejects, bad_row_flag, checked
+from cobalt.rejects import Rejects, bad_row_flag, checked, rejects_path
 from cobalt.rows import INPUT_HELP, Row, Rows, as_rows
 
 FILES = {"train": "train.parquet", "test": "test.parquet"}  # by split, as the trainer's settings name them
@@ -58,7 +58,7 @@ class Summary:
             if counts.overlong:
                 line += f", {counts.overlong} prompts over the limit left out"
             if counts.bad:
-                line += f", {counts.bad} bad rows left out (see {file}.rejects.jsonl)"
+                line += f", {counts.bad} bad rows left out (see {rejects_path(file)})"
             lines.append(line)
         return lines
 

@@ -20,7 +20,7 @@ from cobalt.manifest import check_resume
 from cobalt.output import write_jsonl
 from cobalt.pipeline import Summary, run_rows
 from cobalt.rollouts.cli import closing_line, file_flags
-from cobalt.rollouts.source import Rows, Source, refuse_overwriting
+from cobalt.rollouts.source import Rows, Source, check_output
 from cobalt.rollouts.verdicts import pass_rate, tests_of, verdict
 from cobalt.rows import Row, read_rows, require
 from cobalt.testcases import TestCases
@@ -125,7 +125,7 @@ async def hidden_tests(
     if code_from not in CODE_FROM:
         raise InputError(f"--code_from must be one of {', '.join(CODE_FROM)}, got {code_from!r}")
     source = rows if isinstance(rows, Source) else open_source(rows, code_from)
-    refuse_overwriting(source, output)
+    check_output(source, output)
     settings: dict[str, Any] = {"stage": STAGE, "input_sha256": source.sha256, "code_from": code_from}
     if per_test:
         settings["per_test"] = True
@@ -257,7 +257,7 @@ async def _main(args: Any) -> HiddenTests:
 
     # Everything is checked before the evaluator, which may take a while to start.
     source = open_source(args.input_file, args.code_from)
-    refuse_overwriting(source, args.output_file)
+    check_output(source, args.output_file)
     with connect(args.evaluator, workers=args.workers) as evaluator, make_progress() as progress:
         return await hidden_tests(
             source, args.output_file, evaluator, code_from=args.code_from, per_test=args.per_test,

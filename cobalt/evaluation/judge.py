@@ -20,7 +20,7 @@ from cobalt.evaluation.evaluate import summary_path
 from cobalt.evaluation.verdicts import UNKNOWN, classify, content_hash, majority, report_lines, summarize
 from cobalt.files import atomic_write, file_sha256
 from cobalt.manifest import check_resume
-from cobalt.output import write_jsonl
+from cobalt.output import refuse_overwriting, write_jsonl
 from cobalt.pipeline import Summary, run_rows
 from cobalt.prompts import DEFAULT, JUDGE_FIELDS, Prompts, load
 from cobalt.rollouts.cli import closing_line
@@ -172,8 +172,7 @@ async def judge_file(
     settings = settings or JudgeSettings()
     cases = open_cases(path)
     output = Path(output)
-    if output.exists() and output.samefile(path):
-        raise InputError(f"{output} is the input file; give another output file")
+    refuse_overwriting([Path(path)], output)
     if output.is_dir():
         raise InputError(f"{output} is a folder; give a file")
     recorded = {"stage": STAGE, "model": identity(engine), **settings.record()}

@@ -11,7 +11,6 @@ import os
 import random
 from collections.abc import Iterable
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, NamedTuple
 
 from cobalt.cli import parser
@@ -22,8 +21,8 @@ from cobalt.evaluation.format import interval, percent
 from cobalt.evaluation.swapped_pairs import SwappedPairs, trajectory_cases
 from cobalt.files import atomic_write
 from cobalt.manifest import write_manifest
-from cobalt.output import write_jsonl
-from cobalt.rollouts.source import Source, refuse_overwriting
+from cobalt.output import refuse_overwriting, write_jsonl
+from cobalt.rollouts.source import Source, check_output
 from cobalt.rollouts.verdicts import tests_of
 from cobalt.rows import Row, Rows, open_rows, require, row_id
 from cobalt.stats import clustered_mean
@@ -76,9 +75,8 @@ def turn_errors(
             raise InputError(f"{where}: task {row['id']!r} is not in {data}")
 
     source = Source(rows, check)
-    refuse_overwriting(source, output)
-    if Path(output).exists() and any(map(Path(output).samefile, perturbed.paths)):
-        raise InputError(f"{output} is the data file; give another output file")
+    check_output(source, output)
+    refuse_overwriting(perturbed.paths, output, what="data")
     cases: list[tuple[Place, Row]] = []
     chances: list[list[_Chance]] = []
     for where, row in source.located():

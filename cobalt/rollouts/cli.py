@@ -19,7 +19,7 @@ from cobalt.pipeline import Summary
 from cobalt.prompts import load
 from cobalt.rejects import failures_path
 from cobalt.rollouts.settings import DEFAULT_SAMPLES, Budget, RolloutSettings
-from cobalt.rollouts.source import Source, refuse_overwriting
+from cobalt.rollouts.source import Source, check_output
 from cobalt.rows import INPUT_HELP
 
 _CHARACTERS_PER_TOKEN = 4
@@ -118,7 +118,7 @@ async def _carry_out(
     programs: int,
     turns: int,
 ) -> int:
-    refuse_overwriting(source, args.output_file)
+    check_output(source, args.output_file)
     async with _opened(args) as (engine, evaluator):
         given: Prices | None = tuple(args.prices) if args.prices else None
         prices: Prices | None = given or getattr(engine, "price", lambda: None)()

@@ -14,7 +14,7 @@ from cobalt.rollouts.cli import carry_out, rollout_flags, sampling_given
 from cobalt.rollouts.feedback import FeedbackPolicy
 from cobalt.rollouts.runner import Runner, programs_to_sample
 from cobalt.rollouts.settings import Budget, MultiTurnSettings
-from cobalt.rollouts.source import Rows, Source, refuse_overwriting
+from cobalt.rollouts.source import Rows, Source, check_output
 from cobalt.rollouts.trajectory import Trajectory, columns
 from cobalt.rollouts.verdicts import TEST_SETS, shown_tests
 from cobalt.rows import Row, require
@@ -77,7 +77,7 @@ async def multi_turn(
     if policy.whole_batch and settings.stop_when_passed:
         raise InputError(f"feedback policy '{policy.name}' needs every trajectory to run all turns")
     source = rows if isinstance(rows, Source) else open_source(rows, settings, limit)
-    refuse_overwriting(source, output)
+    check_output(source, output)
 
     def finished(row: Row, trajectories: list[Trajectory]) -> Row:
         made = row | columns(trajectories, settings)

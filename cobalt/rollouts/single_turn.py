@@ -12,7 +12,7 @@ from cobalt.pipeline import Summary
 from cobalt.rollouts.cli import carry_out, rollout_flags, sampling_given
 from cobalt.rollouts.runner import Runner
 from cobalt.rollouts.settings import Budget, MultiTurnSettings, RolloutSettings
-from cobalt.rollouts.source import Rows, Source, refuse_overwriting
+from cobalt.rollouts.source import Rows, Source, check_output
 from cobalt.rollouts.trajectory import Trajectory
 from cobalt.rollouts.verdicts import tests_of
 from cobalt.rows import Row, require
@@ -50,7 +50,7 @@ async def single_turn(
     """
     settings = settings or RolloutSettings()
     source = rows if isinstance(rows, Source) else Source(rows, check_row, limit)
-    refuse_overwriting(source, output)
+    check_output(source, output)
     one_turn = MultiTurnSettings(**vars(settings), turns=1, first_turn=True)
     runner = Runner(
         STAGE, source, Path(output), engine, evaluator, one_turn,

@@ -9,6 +9,7 @@ from itertools import islice
 from pathlib import Path
 
 from cobalt.errors import InputError
+from cobalt.output import refuse_overwriting
 from cobalt.rows import Row, encode_row, open_rows, row_id
 
 Rows = str | os.PathLike[str] | Sequence[Row]
@@ -70,11 +71,10 @@ class Source:
         return {} if self.path is None else {"input_file": self.path}
 
 
-def refuse_overwriting(source: Source, output: os.PathLike[str] | str) -> None:
+def check_output(source: Source, output: os.PathLike[str] | str) -> None:
     """Raise InputError if the output is the input, or lies in a folder that cannot be written or is none."""
     target = Path(output)
-    if source.path is not None and target.exists() and target.samefile(source.path):
-        raise InputError(f"{target} is the input file; give another output file")
+    refuse_overwriting([] if source.path is None else [source.path], target)
     if target.is_dir():
         raise InputError(f"{target} is a folder; give a file")
     folder = target.absolute().parent

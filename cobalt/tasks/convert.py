@@ -39,7 +39,7 @@ def convert_rows(
     Rejects are written beside it. Raises InputError for an input that is the output, or cannot be used;
     nothing has been changed then.
     """
-    refuse_overwriting(source, output)
+    refuse_overwriting(source.paths, output)
     rejects, counts = Rejects(output, on_bad_row), Converted()
 
     def rows() -> Iterator[Row]:

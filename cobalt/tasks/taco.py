@@ -139,7 +139,7 @@ def build_taco(
     settings, summary = settings or TacoSettings(), TacoSummary()
     output = Path(output)
     targets = {"all": output} | {split: split_path(output, split) for split in SPLITS}
-    refuse_overwriting(source, *targets.values())
+    refuse_overwriting(source.paths, *targets.values())
     rejects = Rejects(output, on_bad_row)
     with TaskSpool(existing_parent(output)) as tasks:
         _filter(source, tasks, settings, rejects, summary, progress)
