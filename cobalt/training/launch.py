@@ -13,7 +13,7 @@ from typing import Any
 from cobalt.cli import Progress
 from cobalt.errors import InfraError, InputError
 from cobalt.files import atomic_write
-from cobalt.training import checkpoint, worker
+from cobalt.training import checkpoint, leftovers, worker
 from cobalt.training.config import Files, check_inputs, composed
 from cobalt.training.monitor import Monitor, check_numbers
 from cobalt.training.process import environment, output_lock, private_folder, run_worker
@@ -136,7 +136,7 @@ def _run(
     with log.open("wb") as sink:
         status = run_worker([str(path), *(["--check"] if dry_run else [])], env, sink, tick)
     if status != 0:
-        raise _failure(status, folder / worker.FAILURE, log)
+        raise _failure(status, folder, log)
     assert monitor.plan is not None
     counters = folder / worker.COUNTERS
     return TrainResult(
@@ -203,12 +203,15 @@ def _counted(result: TrainResult) -> dict[str, Any]:
     return {**sums, **result.evaluator} if any("reward/tests" in step for step in steps) else result.evaluator
 
 
-def _failure(status: int, failure: Path, log: Path) -> Exception:
+def _failure(status: int, folder: Path, log: Path) -> Exception:
+    failure, engine = folder / worker.FAILURE, folder / leftovers.ENGINE
     if failure.exists():
         said = json.loads(failure.read_text())
         if said["kind"] == "input":
             return InputError(said["message"])
         kind = PortTaken if re.search(r"DistNetworkError: .*EADDRINUSE", said["message"]) else InfraError
+        if "ActorDiedError" in said["message"] and engine.exists():
+            said["message"] = f"while the trainer waited for it, vLLM ended: {engine.read_text()}"
         return kind(f"the training failed: {said['message']}\nThe log ({log}) ends:\n{_tail(log)}")
     how = f"was ended by signal {-status}" if status < 0 else f"ended with status {status}"
     return InfraError(f"the training process {how}. The log ({log}) ends:\n{_tail(log)}")

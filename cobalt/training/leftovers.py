@@ -1,5 +1,7 @@
 """Nothing of a training stays on a node, however it ends: processes, sockets, shared memory, private folder.
 
+And nothing waits for a dead engine: `DeadEngines`.
+
 The processes of a training carry the name of its private folder in their environment. This file is also a
 small program, ``leftovers.py FOLDER [LAUNCHER]``, one per node, which waits for their end (and the
 launcher's, where there is one) and lives on when all of them are killed. Ray kills engines of vLLM at the
@@ -12,12 +14,13 @@ from __future__ import annotations
 import contextlib
 import glob
 import os
+import re
 import shutil
 import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 MARK = "COBALT_RUN_DIR"  # in the environment of every process of a training, with a value of its own
@@ -28,6 +31,11 @@ _SHARED = b"/dev/shm/"
 _LOOK_S = 2.0
 _GRACE_S = 10.0
 _ORPHANED_S = 10.0  # so long after the launcher, or Ray's last worker on the node, the rest may live
+ENGINE = "engine"  # in the private folder: what ended before workers that waited for it were killed
+_TRAINER = "ray::WorkerDict"  # what Ray calls verl's workers that train
+_WAITING_S = 4.0
+_IDLE_CPU = 0.1  # of a core: a worker that waits for a message uses a hundredth
+_IDLE_BYTES = 1 << 20
 
 
 def watch(folder: Path, launcher: int | None = None) -> None:
@@ -62,9 +70,7 @@ def remove(folder: Path) -> None:
     deadline = time.monotonic() + _GRACE_S
     while time.monotonic() < deadline and (left := marked(folder)):
         _note(folder, left)
-        for pid in left:
-            with contextlib.suppress(ProcessLookupError, PermissionError):
-                os.kill(pid, signal.SIGKILL)
+        _kill(left)
         time.sleep(0.05)
     used = {*_mapped(_pids()), *_bound()}
     for pattern in _noted(folder):
@@ -89,6 +95,12 @@ def _read(pid: int, name: str) -> bytes:
         return Path(f"/proc/{pid}/{name}").read_bytes()
     except (FileNotFoundError, PermissionError, ProcessLookupError):
         return b""
+
+
+def _kill(pids: Iterable[int]) -> None:
+    for pid in pids:
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.kill(pid, signal.SIGKILL)
 
 
 def _mapped(pids: list[int]) -> Iterator[str]:
@@ -134,12 +146,65 @@ def _is_worker(pid: int) -> bool:
     return _read(pid, "cmdline").startswith(b"ray::")
 
 
+def _title(pid: int) -> str:
+    return _read(pid, "cmdline").partition(b"\0")[0].decode(errors="replace").strip()
+
+
+def _work(pid: int) -> tuple[float, int]:
+    """Seconds of CPU time used, and bytes written, by a process."""
+    stat = _read(pid, "stat").rpartition(b")")[2].split()
+    written = re.search(rb"wchar: (\d+)", _read(pid, "io"))
+    ticks = int(stat[11]) + int(stat[12]) if stat else 0
+    return ticks / os.sysconf("SC_CLK_TCK"), int(written[1]) if written else 0
+
+
+class DeadEngines:
+    """Ends a wait without end: for the answer of a process of vLLM that was killed.
+
+    verl's trainer processes send weights to vLLM's and wait for each answer, with no limit of time; killed
+    then, vLLM's server notices, but verl's trainer hears the sender only. A trainer process of this node that
+    does nothing for ``_WAITING_S`` after the end of an engine is killed, so that Ray raises. One that still
+    works, on a checkpoint say, is left alone until it waits too.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.engines: dict[int, str] = {}
+        self.dead: list[str] = []
+        self.since, self.before = 0.0, dict[int, tuple[float, int]]()
+
+    def look(self, pids: list[int]) -> None:
+        """``pids``: of the training's processes on this node."""
+        titles = {pid: _title(pid) for pid in pids if _alive(pid)}
+        gone = [f"{name} (process {pid})" for pid, name in self.engines.items() if pid not in titles]
+        self.engines = {pid: name for pid, name in titles.items() if name.startswith("VLLM::")}
+        self.dead += gone
+        if not self.dead:
+            return
+        seconds = time.monotonic() - self.since
+        if self.before and seconds < _WAITING_S:
+            return
+        work = {pid: _work(pid) for pid, name in titles.items() if name.startswith(_TRAINER)}
+        waiting = [pid for pid in work if pid in self.before and _idle(self.before[pid], work[pid], seconds)]
+        if waiting:
+            with contextlib.suppress(FileNotFoundError):  # the launcher has removed the folder meanwhile
+                (self.folder / ENGINE).write_text(", ".join(self.dead))
+        _kill(waiting)
+        self.since, self.before = time.monotonic(), work
+
+
+def _idle(before: tuple[float, int], after: tuple[float, int], seconds: float) -> bool:
+    return after[0] - before[0] < _IDLE_CPU * seconds and after[1] - before[1] < _IDLE_BYTES
+
+
 def main(folder: Path, launcher: int | None) -> None:
     """Wait for the end of the training on this node."""
     orphaned_since: float | None = None
+    engines = DeadEngines(folder)
     while folder.exists():
         pids = marked(folder)
         _note(folder, pids)
+        engines.look(pids)
         if _alive(launcher) if launcher else any(map(_is_worker, pids)):
             orphaned_since = None
         else:

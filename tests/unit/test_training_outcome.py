@@ -189,6 +189,35 @@ def test_nothing_stays_when_the_launcher_is_killed(tmp_path):
     others.close()
 
 
+@pytest.mark.slow
+def test_who_waits_for_a_dead_engine_is_ended(tmp_path):
+    """The trainer's worker that does nothing more; one that still works is left alone until it waits too."""
+
+    def start(title: str, works_s: float = 0) -> subprocess.Popen[bytes]:
+        code = f"import time\nend = time.time() + {works_s}\nwhile time.time() < end: pass\ntime.sleep(600)"
+        return subprocess.Popen(
+            ["bash", "-c", 'exec -a "$0" "$@"', title, sys.executable, "-c", code],
+            env={leftovers.MARK: str(folder), "PATH": os.environ["PATH"]},
+        )
+
+    (folder := tmp_path / "run").mkdir()
+    leftovers.watch(folder, os.getpid())
+    busy_s = 12
+    engine, other = start("VLLM::Worker_TP0"), start("ray::RewardLoopWorker")
+    waits, works = start("ray::WorkerDict.update"), start("ray::WorkerDict", busy_s)
+    time.sleep(3)  # the watch has seen them
+    engine.kill()
+    engine.wait()
+    killed = time.monotonic()
+    assert waits.wait(15) == -9 and works.poll() is None
+    assert (folder / leftovers.ENGINE).read_text() == f"VLLM::Worker_TP0 (process {engine.pid})"
+    assert works.wait(30) == -9 and time.monotonic() - killed > busy_s - 4
+    assert other.poll() is None
+    other.kill()
+    other.wait()
+    leftovers.remove(folder)
+
+
 def test_the_first_worker_of_a_node_starts_its_watch(tmp_path, monkeypatch):
     watched = []
     monkeypatch.setattr(leftovers, "watch", watched.append)
