@@ -12,7 +12,7 @@ from cobalt.evaluation.verdicts import LABELS
 from cobalt.manifest import manifest_path, write_manifest
 from cobalt.output import write_jsonl
 from cobalt.prompts import DEFAULT, load
-from cobalt.report.paired_arms import Evaluations, statistics
+from cobalt.report.results import statistics
 from cobalt.rows import Row
 from cobalt.tasks import tiny
 
@@ -67,7 +67,7 @@ def results(folder: Path, n: int = 40) -> Row:
         "schema": 1,
         "seed": 0,
         "task_seed": 0,
-        **statistics(Evaluations(reference, trained, controls, best), SLOTS, seed=0),
+        **statistics(reference, trained, controls, best, SLOTS, seed=0),
         "stages": [{"name": s, "wall_s": 3.2, "cpu_s": 4.5, "rows_in": 240, "rows_out": 1920} for s in names],
         "wall_s": 302.4,
         "peak_memory_mib": 4410.0,

@@ -72,7 +72,7 @@ class Outcomes:
             row_id(row, where), group if isinstance(group, Hashable) else repr(group),
             str(row.get("difficulty", "")), _subset(row), frozenset(row.get("slots") or ()),
             rates, public, status, lengths, carried, infra_errors, _tokens(row.get("usage")),
-            _hash(_parsed(row.get("hidden_test_cases"))), _hash(row.get("question")),
+            _hash(parsed(row.get("hidden_test_cases"))), _hash(row.get("question")),
         )  # fmt: skip
 
     def right(self, turn: int) -> list[bool]:
@@ -113,13 +113,13 @@ def _subset(row: Row) -> str:
     for name, key in (("metadata", "func_name"), ("hidden_test_cases", "fn_name"), ("test_cases", "fn_name")):
         value = row.get(name)
         if isinstance(value, str) and key in value:  # else not worth the parsing
-            value = _parsed(value)
+            value = parsed(value)
         if isinstance(value, dict) and value.get(key):
             return FUNCTIONAL
     return STDIN
 
 
-def _parsed(value: Any) -> Any:
+def parsed(value: Any) -> Any:
     """JSON text as what it says; anything else as it is."""
     if isinstance(value, str):
         with contextlib.suppress(ValueError):

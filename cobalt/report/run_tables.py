@@ -1,4 +1,4 @@
-"""The tables of a run's result (`results.json`), the same on the page and on the terminal, and its names."""
+"""The result of a run in words and tables, the same on its page and on the terminal."""
 
 from __future__ import annotations
 
@@ -6,11 +6,16 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from rich import table
+from rich.console import Console
+from rich.text import Text
+
 from cobalt.evaluation.format import percent, points, rate, tone
 from cobalt.report.tables import Table
 
 Results = Mapping[str, Any]
 
+_STYLES = {"better": "bold green", "worse": "bold red", "unclear": "yellow"}
 _CONTROLS = {
     "single_turn_training": "trained on first turns only, as many completions",
     "blank_feedback": "trained model, feedback blanked",
@@ -31,14 +36,6 @@ def trained_name(results: Results) -> str:
 def set_name(results: Results) -> str:
     """What the tasks of a run's evaluation are called."""
     return str(results.get("set", "heldout")).replace("heldout", "held-out").replace("_", " ")
-
-
-def slot_name(row: Mapping[str, Any]) -> str:
-    """The tasks a row of the slot table is about."""
-    name = _SLOTS.get(row["slot"], row["slot"])
-    if name == "nothing":
-        return "nothing vague"
-    return f"{name} vague" if row["kind"] == "also" else f"only {name} vague"
 
 
 def headline(results: Results) -> str:
@@ -81,10 +78,13 @@ def _by_turn(results: Results) -> Table:
 
 
 def _by_slot(results: Results) -> Table:
-    rows = [
-        [slot_name(row), str(row["n"]), f"{percent(row['before'])} → {percent(row['after'])}", points(row)]
-        for row in results["slots"]
-    ]
+    rows = []
+    for row in results["slots"]:
+        only = "only " if row["kind"] == "only" and row["slot"] != "nothing" else ""
+        change = f"{percent(row['before'])} → {percent(row['after'])}"
+        rows.append(
+            [f"{only}{_SLOTS.get(row['slot'], row['slot'])} vague", str(row["n"]), change, points(row)]
+        )
     return Table(
         "by_slot", f"Turn {results['turns']} by what the statement leaves vague, %",
         ["tasks with", "n", "before → after", _COUNTED], rows,
@@ -139,3 +139,43 @@ def control_name(name: str, results: Results) -> str:
 
 def _tones(differences: Sequence[Mapping[str, Any]], column: int) -> dict[tuple[int, int], str]:
     return {(row, column): tone(difference) for row, difference in enumerate(differences)}
+
+
+def show(results: Results, out: Path, console: Console) -> None:
+    """Print headline, tables, files and what to try next on a terminal."""
+    console.print()
+    console.print(Text(headline(results), style="bold"), soft_wrap=True)
+    for name, each in run_tables(results).items():
+        if name != "stages":
+            console.print(_on_terminal(each))
+    training, evaluator = results["training"], results["evaluator"]
+    text = (
+        f"\nTook {results['wall_s'] / 60:.1f} min and at most {results['peak_memory_mib'] / 1024:.1f} GiB of "
+        f"memory; {training['trainer']} trained {training['steps']} steps on {training['samples']:,} "
+        f"programs; "
+        f"{evaluator['tests']:,} tests run ({evaluator['isolation']}), {evaluator['infra_errors']} faults.\n"
+        f"\nFiles: {out}/report.html (open it in a browser; it has example dialogues and leads to every "
+        f"trajectory in {out}/report), {out}/results.json, each stage's rows in {out}\n"
+    )
+    if results.get("family_hash") and not results.get("smoke"):
+        seed, task_seed = results["seed"] + 1, results["task_seed"] + 1
+        text += (
+            f"\nTo try next:\n"
+            f"  make demo SEED={seed} OUT={out}-seed{seed}  another seed for sampling and training\n"
+            f"  make demo TASK_SEED={task_seed} OUT={out}-tasks{task_seed}  other tasks\n"
+            f"  edit configs/tiny.yaml, then make demo OUT=...  other settings (docs/reproduce.md)\n"
+        )
+    console.print(Text(text), highlight=False, soft_wrap=True)
+
+
+def _on_terminal(given: Table) -> table.Table:
+    made = table.Table(
+        title=Text(f"\n{given.title}", style="bold", no_wrap=True), title_justify="left", box=None,
+        pad_edge=False, header_style="dim",
+    )  # fmt: skip
+    for head in given.head:
+        made.add_column(Text(head))
+    for row, cells in enumerate(given.rows):
+        styles = [_STYLES.get(given.tones.get((row, column), ""), "") for column in range(len(cells))]
+        made.add_row(*map(Text, cells, styles))
+    return made

@@ -1,4 +1,4 @@
-"""Tables of figures, for page and terminal, as Markdown and as LaTeX: a row per run, a column per turn."""
+"""Tables of figures, for page, terminal and as Markdown: a row per run, a column per turn."""
 
 from __future__ import annotations
 
@@ -31,36 +31,14 @@ class Table:
         cells = ["| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |" for line in lines]
         return "\n".join([f"**{self.title}**", "", *cells, *(["", self.notes] if self.notes else [])]) + "\n"
 
-    def latex(self) -> str:
-        """As a `table` with booktabs rules (\\usepackage{booktabs})."""
-        head, *rows = (" & ".join(map(_tex, row)) + r" \\" for row in (self.head, *self.rows))
-        caption = rf"\caption{{{_tex(self.title)}. {_tex(self.notes)}}}".replace(". }", ".}")
-        return "\n".join([
-            r"\begin{table}[t]", r"\centering", r"\small", caption,
-            rf"\label{{tab:{self.name.replace('_', '-')}}}",
-            rf"\begin{{tabular}}{{l{'r' * (len(self.head) - 1)}}}", r"\toprule", head, r"\midrule", *rows,
-            r"\bottomrule", r"\end{tabular}", r"\end{table}", "",
-        ])  # fmt: skip
-
-
-_SPECIAL = {
-    "\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "±": r"$\pm$",
-    "<": r"$<$", ">": r"$>$", **{c: f"\\{c}" for c in "&%$#_{}"},
-}  # fmt: skip
-
-
-def _tex(text: str) -> str:
-    return "".join(_SPECIAL.get(c, c) for c in text)
-
 
 def all_tables(
     runs: Sequence[Run],
     comparison: Mapping[str, Any] | None,
     stages: Iterable[Mapping[str, Any]],
-    manifests: Mapping[str, Mapping[str, Any]],
 ) -> dict[str, Table]:
     """The tables there is something for, by name."""
-    made = [_pass_at_1(runs), _pass_at_k(runs), _steps(runs), parts(runs), _cost(runs, stages, manifests)]
+    made = [_pass_at_1(runs), _pass_at_k(runs), _steps(runs), parts(runs), _cost(runs, stages)]
     if comparison:
         made.append(_comparison(comparison))
     if bent := [run for run in runs if run["errors"]]:
@@ -166,31 +144,14 @@ def _verdicts(runs: Sequence[Run]) -> Table:
     return Table("verdicts", "Kinds of hacking", head, rows, f"Judge: {models}, majority of votes.")
 
 
-def _cost(
-    runs: Sequence[Run],
-    stages: Iterable[Mapping[str, Any]],
-    manifests: Mapping[str, Mapping[str, Any]],
-) -> Table:
-    """Seconds of stages, or of files where there are none, and tokens of evaluated rows."""
-    rows = [_cost_row(str(stage["name"]), stage, {}) for stage in stages]
-    if not rows:
-        for path, manifest in manifests.items():
-            if "wall_s" in manifest:
-                name = path.rpartition("/")[2].removesuffix(".manifest.json")
-                rows.append(_cost_row(name, manifest, manifest.get("tokens") or {}))
-    rows += [_cost_row(f"trajectories of {run['name']}", {}, run["summary"]["tokens"]) for run in runs]
+def _cost(runs: Sequence[Run], stages: Iterable[Mapping[str, Any]]) -> Table:
+    """Seconds of a run's stages, and tokens of evaluated rows."""
+    rows = [[str(stage["name"]), f"{stage['wall_s']:,.1f}", "", ""] for stage in stages]
+    for run in runs:
+        used = (run["summary"]["tokens"][name] for name in ("prompt", "completion"))
+        cells = (f"{value:,}" if value else "" for value in used)
+        rows.append([f"trajectories of {run['name']}", "", *cells])
     return Table(
-        "cost", "Seconds and tokens",
-        ["what", "wall, s", "CPU, s", "GPU, s", "prompt tokens", "completion tokens"], rows,
+        "cost", "Seconds and tokens", ["what", "seconds", "prompt tokens", "completion tokens"], rows,
         "Empty: not recorded. Tokens of trajectories are those of the rows, whoever paid for them.",
     )  # fmt: skip
-
-
-def _cost_row(name: str, seconds: Mapping[str, Any], tokens: Mapping[str, Any]) -> list[str]:
-    spent = [seconds.get(key) for key in ("wall_s", "cpu_s", "gpu_s")]
-    used = [tokens.get(key) for key in ("prompt", "completion")]
-    return [
-        name,
-        *("" if value is None else f"{value:,.1f}" for value in spent),
-        *(f"{value:,}" if value else "" for value in used),
-    ]
