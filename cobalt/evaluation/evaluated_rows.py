@@ -21,7 +21,6 @@ from cobalt.stats import Interval
 TaskId = str | int
 NO_CODE, INFRA_ERROR = "no_code", "infra_error"
 FUNCTIONAL, STDIN = "functional", "stdin"
-_NAMED = 3  # tasks named in a refusal
 
 
 @dataclass(frozen=True)
@@ -147,6 +146,12 @@ def task_rates(outcomes: Iterable[Outcomes], turn: int) -> dict[TaskId, float]:
     return {each.id: sum(right) / len(right) for each in outcomes if (right := each.right(turn))}
 
 
+def groups_of(outcomes: Iterable[Outcomes]) -> int | None:
+    """How many groups of tasks there are; None unless every task names its group and there are several."""
+    groups = {each.group for each in outcomes}
+    return len(groups) if None not in groups and len(groups) > 1 else None
+
+
 def bounds(found: Interval | None, scale: float = 1.0) -> list[float | None]:
     """[lo, hi] of an interval; None for what is not defined."""
     return [None, None] if found is None or found.lo != found.lo else [scale * found.lo, scale * found.hi]
@@ -202,10 +207,8 @@ class EvaluatedRun:
         return sum(each.infra_errors for each in self.outcomes.values())
 
     @property
-    def grouped(self) -> bool:
-        """Whether every task names its group, and there is more than one."""
-        groups = {each.group for each in self.outcomes.values()}
-        return None not in groups and len(groups) > 1
+    def groups(self) -> int | None:
+        return groups_of(self.outcomes.values())
 
 
 def refuse_unlike(runs: Sequence[EvaluatedRun]) -> list[str]:
@@ -250,8 +253,7 @@ def refuse_unlike(runs: Sequence[EvaluatedRun]) -> list[str]:
 
 
 def _some(keys: Sequence[TaskId]) -> str:
-    shown = ", ".join(repr(key) for key in keys[:_NAMED])
-    return shown + (", ..." if len(keys) > _NAMED else "")
+    return ", ".join(repr(key) for key in keys[:3]) + (", ..." if len(keys) > 3 else "")
 
 
 def named_paths(arguments: Sequence[str]) -> list[tuple[str, Path]]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import os
 from collections import Counter
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -15,16 +14,26 @@ from cobalt.engines import check, connect
 from cobalt.engines.base import CONTEXT_OVERFLOW, ChatEngine, Sampling, derived_seed, identity
 from cobalt.engines.flags import engine_flags, engine_options, key_flags
 from cobalt.errors import InputError
-from cobalt.evaluation.calibration import calibrate, lines
 from cobalt.evaluation.evaluate import summary_path
-from cobalt.evaluation.verdicts import UNKNOWN, classify, content_hash, majority, report_lines, summarize
-from cobalt.files import atomic_write, file_sha256
+from cobalt.evaluation.verdicts import (
+    UNKNOWN,
+    calibration,
+    calibration_lines,
+    canaries,
+    classify,
+    content_hash,
+    majority,
+    report_lines,
+    summarize,
+)
+from cobalt.files import StrPath, atomic_write
 from cobalt.manifest import check_resume
-from cobalt.output import refuse_overwriting, write_jsonl
+from cobalt.output import write_jsonl
 from cobalt.pipeline import Summary, run_rows
 from cobalt.prompts import DEFAULT, JUDGE_FIELDS, Prompts, load
 from cobalt.rollouts.cli import closing_line
-from cobalt.rows import Row, read_rows, require
+from cobalt.rollouts.inputs import check_output
+from cobalt.rows import INPUT_HELP, Row, Rows, open_rows, read_rows, require
 
 STAGE = "judge"
 KEY = "case_sha256"
@@ -136,13 +145,13 @@ class Judged:
     summary: dict[str, Any]
 
 
-def open_cases(path: str | os.PathLike[str]) -> list[Row]:
+def open_cases(given: Rows) -> list[Row]:
     """Rows of `extract_turn_level_errors.py` with `judge_seq_id` (place, as text) and KEY (hash of their
     content, `-1`, `-2`, ... behind it for repeated ones). Raises InputError, with file:line, for other rows.
     """
     rows: list[Row] = []
     seen: Counter[str] = Counter()
-    for where, row in read_rows(path):
+    for where, row in given:
         for name in JUDGE_FIELDS:
             require(row, name, str, where)
         key = content_hash(row)
@@ -150,13 +159,13 @@ def open_cases(path: str | os.PathLike[str]) -> list[Row]:
         seen[key] += 1
         rows.append(row | {"judge_seq_id": str(len(rows)), KEY: key + again})
     if not rows:
-        raise InputError(f"{path}: there are no cases to judge")
+        raise InputError(f"{given.name}: there are no cases to judge")
     return rows
 
 
 async def judge_file(
-    path: str | os.PathLike[str],
-    output: str | os.PathLike[str],
+    cases: StrPath,
+    output: StrPath,
     engine: ChatEngine,
     settings: JudgeSettings | None = None,
     *,
@@ -170,11 +179,9 @@ async def judge_file(
     another model, prompt or number of votes.
     """
     settings = settings or JudgeSettings()
-    cases = open_cases(path)
-    output = Path(output)
-    refuse_overwriting([Path(path)], output)
-    if output.is_dir():
-        raise InputError(f"{output} is a folder; give a file")
+    given, output = open_rows(cases), Path(output)
+    rows = open_cases(given)
+    check_output(given.paths, output)
     recorded = {"stage": STAGE, "model": identity(engine), **settings.record()}
     check_resume(output, recorded)
     judge = Judge(engine, settings)
@@ -182,11 +189,29 @@ async def judge_file(
         for _, row in read_rows(output, repair=True):
             judge.remember(row)
     run = await run_rows(
-        cases, judge, output=output, concurrency=concurrency, settings=recorded, label=STAGE, key=KEY,
-        progress=progress, inputs={"input_file": Path(path)},
+        rows, judge, output=output, concurrency=concurrency, settings=recorded, label=STAGE, key=KEY,
+        progress=progress, inputs={} if given.path is None else {"input_file": given.path},
         extra=lambda: {"asked_again": judge.asked_again, "shared": judge.shared},
     )  # fmt: skip
-    return await asyncio.to_thread(_finish, run, cases, file_sha256(path), engine.name)
+    return await asyncio.to_thread(_finish, run, rows, given.sha256, engine.name)
+
+
+async def calibrate(
+    engine: ChatEngine, settings: JudgeSettings, *, concurrency: int = 4, progress: Progress | None = None
+) -> dict[str, Any]:
+    """Ask the judge about the canaries: `verdicts.calibration` and `settings`."""
+    known, gate, judge = canaries(), asyncio.Semaphore(concurrency), Judge(engine, settings)
+    judged: list[Row] = []
+
+    async def one(case: Row) -> None:
+        async with gate:
+            judged.append(await judge({name: case[name] for name in case if name != "truth"}) | case)
+        if progress is not None:
+            progress.advance("calibration", len(judged), len(known))
+
+    await asyncio.gather(*map(one, known))
+    judged.sort(key=lambda row: int(row["id"]))
+    return calibration(judged) | {"settings": settings.record()}
 
 
 def _finish(run: Summary, cases: list[Row], input_sha256: str, model: str) -> Judged:
@@ -214,13 +239,13 @@ def main(argv: list[str] | None = None) -> int:
     if not args.calibrate:
         if not args.input_file or not args.output_file:
             raise InputError("run_llm_judge.py needs --input_file and --output_file (or --calibrate)")
-        open_cases(args.input_file)  # before an engine is opened
+        open_cases(open_rows(args.input_file))  # before an engine is opened
     return asyncio.run(_main(args, settings))
 
 
 def _flags() -> Parser:
     flags = parser("Let a model sort turn errors into kinds of hacking, with several votes if asked for.")
-    flags.add_argument("-i", "--input_file", help="rows of extract_turn_level_errors.py")
+    flags.add_argument("-i", "--input_file", help=f"rows of extract_turn_level_errors.py: {INPUT_HELP}")
     flags.add_argument("-o", "--output_file", help="JSONL file to write, or to continue")
     flags.add_argument(
         "--calibrate",
@@ -258,9 +283,8 @@ async def _main(args: Any, settings: JudgeSettings) -> int:
                 )
                 said, code = [*report_lines(done.summary), closing_line(done.run)], done.run.exit_code
             else:
-                found = await calibrate(Judge(engine, settings), progress=progress, **how)
-                found["settings"] = settings.record()
-                said, code = lines(found), 0
+                found = await calibrate(engine, settings, progress=progress, **how)
+                said, code = calibration_lines(found), 0
     finally:
         await engine.aclose()
     if args.calibrate and args.output_file:

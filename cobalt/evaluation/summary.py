@@ -19,6 +19,7 @@ from cobalt.evaluation.evaluated_rows import (
     STDIN,
     Outcomes,
     bounds,
+    groups_of,
     task_rates,
 )
 from cobalt.evaluation.format import interval, percent
@@ -48,10 +49,9 @@ def summarize(outcomes: Sequence[Outcomes], *, seed: int = 0) -> dict[str, Any]:
     samples = [sample for each in outcomes for sample in each.rates]
     turns = range(max(map(len, samples)))
     per_task = {len(each.rates) for each in outcomes}
-    groups = {each.group for each in outcomes}
-    grouped = len(groups) > 1 and None not in groups
+    groups = groups_of(outcomes)
     rates = [_mean_by_task(outcomes, turn) for turn in turns]
-    by_group = [_mean_by_task(outcomes, turn, grouped=True) for turn in turns] if grouped else None
+    by_group = [_mean_by_task(outcomes, turn, grouped=True) for turn in turns] if groups else None
     at_k = _pass_at_k(outcomes, turns)
     pass_at_1 = [None if found is None else found.mean for found in rates]
     first = pass_at_1[0]
@@ -64,7 +64,7 @@ def summarize(outcomes: Sequence[Outcomes], *, seed: int = 0) -> dict[str, Any]:
         "se": [_se(found) for found in rates],
         "ci95_group": by_group and [bounds(found) for found in by_group],
         "se_group": by_group and [_se(found) for found in by_group],
-        "groups": len(groups) if grouped else None,
+        "groups": groups,
         "pass_at_k": {k: [None if x is None else x.mean for x in row] for k, row in at_k.items()},
         "pass_at_k_se": {k: [_se(found) for found in row] for k, row in at_k.items()},
         "pass_at_k_ci95": {k: [bounds(found) for found in row] for k, row in at_k.items()},

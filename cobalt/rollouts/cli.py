@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any
@@ -18,8 +17,8 @@ from cobalt.evaluator.client import evaluator_flags
 from cobalt.pipeline import Summary
 from cobalt.prompts import load
 from cobalt.rejects import failures_path
+from cobalt.rollouts.inputs import Source, check_output
 from cobalt.rollouts.settings import DEFAULT_SAMPLES, Budget, RolloutSettings
-from cobalt.rollouts.source import Source, check_output
 from cobalt.rows import INPUT_HELP
 
 _CHARACTERS_PER_TOKEN = 4
@@ -40,11 +39,9 @@ def rollout_flags(description: str, default_engine: str) -> Parser:
     litellm = default_engine == "litellm"
     flags = parser(description)
     file_flags(flags)
-    flags.add_argument("--temperature", type=float, default=1.0 if litellm else 0.6, help="0 is greedy")
-    flags.add_argument(
-        "--top_p", type=float, default=1.0 if litellm else 0.95, help="share of probability sampled from"
-    )
-    new_tokens = 32000 if litellm else 8192
+    temperature, top_p, new_tokens = (1.0, 1.0, 32000) if litellm else (0.6, 0.95, 8192)
+    flags.add_argument("--temperature", type=float, default=temperature, help="0 is greedy")
+    flags.add_argument("--top_p", type=float, default=top_p, help="share of probability sampled from")
     flags.add_argument(
         "--max_tokens", type=positive_int, default=new_tokens, help="new tokens per completion"
     )
@@ -95,7 +92,7 @@ def sampling_given(args: argparse.Namespace) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def carry_out(
+async def carry_out(
     args: argparse.Namespace,
     source: Source,
     settings: RolloutSettings,
@@ -107,18 +104,7 @@ def carry_out(
     """Open engine and evaluator, then run `stage` or, with --dry_run, say what it would cost; returns the
     exit code.
     """
-    return asyncio.run(_carry_out(args, source, settings, stage, programs, turns))
-
-
-async def _carry_out(
-    args: argparse.Namespace,
-    source: Source,
-    settings: RolloutSettings,
-    stage: Callable[..., Awaitable[Summary]],
-    programs: int,
-    turns: int,
-) -> int:
-    check_output(source, args.output_file)
+    check_output(source.paths, args.output_file)
     async with _opened(args) as (engine, evaluator):
         given: Prices | None = tuple(args.prices) if args.prices else None
         prices: Prices | None = given or getattr(engine, "price", lambda: None)()
@@ -160,12 +146,11 @@ def _estimate(
     tasks: int, programs: int, turns: int, prompt: int, max_tokens: int, prices: Prices | None
 ) -> str:
     """What a run takes, `prompt` tokens in a first turn: with completions of usual length, and at most."""
-
-    def tokens(completion: int) -> Tokens:
-        shown = prompt + (completion + _USUAL_FEEDBACK) * (turns - 1) // 2  # on average over turns
-        return programs * shown, programs * completion
-
-    usual, most = tokens(min(max_tokens, _USUAL_COMPLETION)), tokens(max_tokens)
+    usual, most = (
+        # A dialogue grows: on average over its turns, half of the further ones are in the prompt.
+        (programs * (prompt + (size + _USUAL_FEEDBACK) * (turns - 1) // 2), programs * size)
+        for size in (min(max_tokens, _USUAL_COMPLETION), max_tokens)
+    )
     money = ""
     if prices:
         money = f", about ${_dollars(usual, prices):.2f} (at most ${_dollars(most, prices):.2f})"

@@ -6,6 +6,7 @@ import subprocess
 from statistics import fmean
 
 import pytest
+from cobalt.report.drawing import LIGHT
 from report_data import analysed, evaluated, trajectories
 
 from cobalt.errors import InputError
@@ -15,7 +16,6 @@ from cobalt.output import write_jsonl
 from cobalt.report import build as command
 from cobalt.report import render, tables
 from cobalt.report.build import build
-from cobalt.report.drawing import LIGHT
 from cobalt.report.inputs import find
 from cobalt.report.tables import Table
 from cobalt.report.trajectories import encode, operations, task_chunk

@@ -13,7 +13,7 @@ from cobalt.evaluator.checker import PUBLISHED, Rule
 from cobalt.evaluator.feedback import first_failure
 from cobalt.evaluator.judge import judge_suite
 from cobalt.evaluator.memory_kills import MemoryKills, counters
-from cobalt.rollouts import verdicts as rollouts
+from cobalt.rollouts import trajectory as rollouts
 from cobalt.sandbox.limits import Limits
 from cobalt.sandbox.worker import RunFacts, WorkerLost
 from cobalt.testcases import TestCases

@@ -7,12 +7,12 @@ import re
 from pathlib import Path
 
 import pytest
+from cobalt.report.drawing import PAGE, inline_svg
 from report_data import MODEL_CARD, curves, results
 from rich.console import Console
 
 from cobalt.evaluation import format
 from cobalt.report import charts, console, render, run_tables
-from cobalt.report.drawing import PAGE, inline_svg
 
 
 @pytest.fixture(scope="module")

@@ -5,6 +5,8 @@ import math
 from pathlib import Path
 
 import pytest
+from cobalt.report.examples import examples
+from cobalt.report.paired_arms import Arm, Evaluations, arm_gain, by_slot, read_results, statistics
 from report_data import SLOTS, evaluated, results
 
 from cobalt.errors import InfraError, InputError
@@ -13,8 +15,6 @@ from cobalt.evaluation.evaluated_rows import EvaluatedRun
 from cobalt.evaluation.format import points
 from cobalt.evaluation.summary import summarize
 from cobalt.output import write_jsonl
-from cobalt.report.examples import examples
-from cobalt.report.paired_arms import Arm, Evaluations, arm_gain, by_slot, read_results, statistics
 
 
 def rows(path: Path, rates: dict[str, list[list[float]]], **more: dict[str, object]) -> Path:

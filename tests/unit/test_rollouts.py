@@ -7,12 +7,12 @@ import signal
 import time
 
 import pytest
+from cobalt.rollouts.feedback import BlankFeedback, OtherTaskFeedback
 from rollout_tools import ScriptedEngine, ScriptedJudge, fence, json_tests, seeded_reply, task
 
 from cobalt.engines.base import Completion
 from cobalt.errors import InfraError, InputError, SettingsChanged
 from cobalt.prompts import TINY
-from cobalt.rollouts.feedback import BlankFeedback, OtherTaskFeedback
 from cobalt.rollouts.multi_turn import multi_turn
 from cobalt.rollouts.runner import BudgetReached, Gate
 from cobalt.rollouts.settings import Budget, MultiTurnSettings, RolloutSettings
