@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections import Counter
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from cobalt.cli import Parser, Progress, make_progress, parser, positive_int
-from cobalt.engines import check, connect
+from cobalt.engines import check, connect, engine_flags, engine_options, key_flags
 from cobalt.engines.base import CONTEXT_OVERFLOW, ChatEngine, Sampling, derived_seed, identity
-from cobalt.engines.flags import engine_flags, engine_options, key_flags
 from cobalt.errors import InputError
 from cobalt.evaluation.evaluate import summary_path
 from cobalt.evaluation.verdicts import (
@@ -39,7 +37,6 @@ STAGE = "judge"
 KEY = "case_sha256"
 MODEL = "gpt-4.1-2025-04-14"  # of the published script; its README names gpt-5-2025-08-07
 EFFORTS = ("none", "minimal", "low", "medium", "high")
-_COLUMNS = ("responses", "usage", "classification", "asked", "verdict", "judge_model")
 
 
 @dataclass(frozen=True)
@@ -80,45 +77,23 @@ class JudgeSettings:
 
 @dataclass
 class Judge:
-    """Asks `engine` about cases; cases of the same content are asked once. `asked_again` counts extra tries,
-    `shared` cases that took the verdict of another.
-    """
+    """Asks `engine` about cases. `asked_again` counts extra tries."""
 
     engine: ChatEngine
     settings: JudgeSettings = field(default_factory=JudgeSettings)
     asked_again: int = 0
-    shared: int = 0
-    _known: dict[str, asyncio.Future[Row]] = field(default_factory=dict)
 
     async def __call__(self, case: Row) -> Row:
         """The case with `responses`, `usage`, `classification` [votes], `asked` [votes] (tries), `verdict`
         (majority) and `judge_model` added. A fault of the engine raises InfraError.
         """
         key = content_hash(case)
-        if key in self._known:
-            made = await asyncio.shield(self._known[key])
-            self.shared += 1
-            return case | made
-        asked = self._known[key] = asyncio.ensure_future(self._votes(case, key))
-        try:
-            return case | await asked
-        except BaseException:
-            del self._known[key]
-            raise
-
-    def remember(self, row: Row) -> None:
-        """Take the verdict of a row judged before, for cases of the same content."""
-        future: asyncio.Future[Row] = asyncio.get_running_loop().create_future()
-        future.set_result({name: row[name] for name in _COLUMNS})
-        self._known[content_hash(row)] = future
-
-    async def _votes(self, case: Row, key: str) -> Row:
-        texts, usage, labels, tries = zip(
-            *await asyncio.gather(*(self._vote(case, key, vote) for vote in range(self.settings.votes))),
-            strict=True,
-        )
-        made = (list(texts), list(usage), list(labels), list(tries), majority(labels), self.engine.name)
-        return dict(zip(_COLUMNS, made, strict=True))
+        votes = await asyncio.gather(*(self._vote(case, key, vote) for vote in range(self.settings.votes)))
+        texts, usage, labels, tries = map(list, zip(*votes, strict=True))
+        return case | {
+            "responses": texts, "usage": usage, "classification": labels, "asked": tries,
+            "verdict": majority(labels), "judge_model": self.engine.name,
+        }  # fmt: skip
 
     async def _vote(self, case: Row, key: str, vote: int) -> tuple[str, dict[str, int], str, int]:
         """Text, tokens (of all tries), label and number of tries of one vote."""
@@ -147,17 +122,13 @@ class Judged:
 
 def open_cases(given: Rows) -> list[Row]:
     """Rows of `extract_turn_level_errors.py` with `judge_seq_id` (place, as text) and KEY (hash of their
-    content, `-1`, `-2`, ... behind it for repeated ones). Raises InputError, with file:line, for other rows.
+    content). Raises InputError, with file:line, for other rows.
     """
     rows: list[Row] = []
-    seen: Counter[str] = Counter()
     for where, row in given:
         for name in JUDGE_FIELDS:
             require(row, name, str, where)
-        key = content_hash(row)
-        again = f"-{seen[key]}" if seen[key] else ""
-        seen[key] += 1
-        rows.append(row | {"judge_seq_id": str(len(rows)), KEY: key + again})
+        rows.append(row | {"judge_seq_id": str(len(rows)), KEY: content_hash(row)})
     if not rows:
         raise InputError(f"{given.name}: there are no cases to judge")
     return rows
@@ -172,7 +143,7 @@ async def judge_file(
     concurrency: int = 4,
     progress: Progress | None = None,
 ) -> Judged:
-    """Judge every case of a file; rows already judged are known by their content, wherever they stand now.
+    """Judge every case of a file; what was judged is known by its content, wherever it stands now.
 
     Writes the rows in the order of the input, with their present `judge_seq_id`, and counts with intervals to
     `<output>.summary.json`. Raises InputError for rows that are no cases, SettingsChanged for an output of
@@ -184,14 +155,11 @@ async def judge_file(
     check_output(given.paths, output)
     recorded = {"stage": STAGE, "model": identity(engine), **settings.record()}
     check_resume(output, recorded)
-    judge = Judge(engine, settings)
-    if output.exists():
-        for _, row in read_rows(output, repair=True):
-            judge.remember(row)
+    judge, distinct = Judge(engine, settings), list({row[KEY]: row for row in rows}.values())
     run = await run_rows(
-        rows, judge, output=output, concurrency=concurrency, settings=recorded, label=STAGE, key=KEY,
+        distinct, judge, output=output, concurrency=concurrency, settings=recorded, label=STAGE, key=KEY,
         progress=progress, inputs={} if given.path is None else {"input_file": given.path},
-        extra=lambda: {"asked_again": judge.asked_again, "shared": judge.shared},
+        extra=lambda: {"asked_again": judge.asked_again},
     )  # fmt: skip
     return await asyncio.to_thread(_finish, run, rows, given.sha256, engine.name)
 
@@ -215,15 +183,12 @@ async def calibrate(
 
 
 def _finish(run: Summary, cases: list[Row], input_sha256: str, model: str) -> Judged:
-    """Number the rows as the input does now, leave out cases that are gone, and count."""
-    places = {case[KEY]: case["judge_seq_id"] for case in cases}
-    rows = [row for _, row in read_rows(run.output)]
-    kept = [row | {"judge_seq_id": places[row[KEY]]} for row in rows if row[KEY] in places]
-    kept.sort(key=lambda row: int(row["judge_seq_id"]))
-    if kept != rows:
-        write_jsonl(run.output, kept)
+    """A row for each case, in the order of the input; cases that are gone are left out. Then count."""
+    rows = {row[KEY]: row for _, row in read_rows(run.output)}
+    kept = [rows[case[KEY]] | case for case in cases if case[KEY] in rows]
+    write_jsonl(run.output, kept)
     summary = summarize(kept) | {"judge_model": model, "input_sha256": input_sha256}
-    summary |= {"gone": len(rows) - len(kept), "failed": run.failed}
+    summary |= {"gone": len(rows.keys() - {case[KEY] for case in cases}), "failed": run.failed}
     atomic_write(summary_path(run.output), json.dumps(summary, indent=1, allow_nan=False) + "\n")
     return Judged(run, summary)
 

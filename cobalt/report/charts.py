@@ -88,37 +88,16 @@ def pass_by_turn(runs: Sequence[Run], colours: Colours, first_turn: int = 0) -> 
     count = max(len(run["summary"]["pass_at_1"]) for run in runs)
     last = first_turn + count - 1
     axes.set_xlim(first_turn - 0.25, last + 0.25 + 0.32 * count)
-    _label_ends(axes, last + 0.05 * count + 0.1, ending, colours)
+    floor = 0.0
+    for height, label, colour in sorted(ending):  # names at the ends of lines, none over another
+        floor = max(height, floor)
+        axes.text(last + 0.05 * count + 0.1, floor, label, color=colours[colour], va="center",
+                  fontsize=9, fontweight="bold")  # fmt: skip
+        floor += 7.5
     axes.set_xticks(range(first_turn, last + 1))
     axes.set_ylim(0, 100)
     axes.set_xlabel("turn")
     axes.set_ylabel("Pass@1 on hidden tests, %")
-    return drawing
-
-
-def pass_at_k(runs: Sequence[Run], colours: Colours) -> Any:
-    """Pass@k over k at the first turn (dashed) and the last one."""
-    drawing, (axes,) = _panels(1, 1, colours)
-    ks = {1}
-    ending = []
-    for run in runs:
-        for turn, line in ((0, "--"), (run["summary"]["turns"] - 1, "-")):
-            table = run["summary"]["pass_at_k"].items()
-            points = [(int(k), 100 * row[turn]) for k, row in table if row[turn] is not None]
-            if points:
-                ks |= {k for k, _ in points}
-                places = zip(*points, strict=True)
-                axes.plot(*places, line, color=colours[run["colour"]], linewidth=2, marker="o", markersize=4)
-        if points:
-            ending.append((points[-1][1], run["name"][:18], run["colour"]))
-    axes.set_xscale("log", base=2)
-    axes.set_xlim(0.9, max(2, *ks) ** 1.45 * 1.3)
-    _label_ends(axes, max(ks) * 1.12, ending, colours)
-    axes.set_xticks(sorted(ks), [str(k) for k in sorted(ks)])
-    axes.minorticks_off()
-    axes.set_ylim(0, 103)
-    axes.set_xlabel("k, samples that may be tried (dashed: first turn)")
-    axes.set_ylabel("Pass@k, %")
     return drawing
 
 
@@ -209,15 +188,6 @@ def _panels(
         axes.grid(axis="both", color=colours["grid"], linewidth=0.6, alpha=0.7)
         axes.set_axisbelow(True)
     return drawing, panels
-
-
-def _label_ends(axes: Any, x: float, ending: Sequence[tuple[float, str, str]], colours: Colours) -> None:
-    """Name each line at its end, moving names apart that would cover one another."""
-    floor = 0.0
-    for height, label, colour in sorted(ending):
-        floor = max(height, floor)
-        axes.text(x, floor, label, color=colours[colour], va="center", fontsize=9, fontweight="bold")
-        floor += 7.5
 
 
 def _legend(

@@ -60,7 +60,6 @@ def figures(runs: Sequence[Mapping[str, Any]], curves: Curves, folder: Path) -> 
     stepping = any(run["summary"]["transitions"] for run in runs)
     drawn = {
         "pass_at_1": ("Pass@1 by turn with 95 % intervals", charts.pass_by_turn(runs, PAGE)),
-        "pass_at_k": ("Pass@k by k", charts.pass_at_k(runs, PAGE)),
         "transitions": ("What becomes of programs", charts.transitions(runs, PAGE) if stepping else None),
         "training": ("Training metrics by step", charts.training(long, shades, PAGE)),
     }

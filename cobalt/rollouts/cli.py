@@ -8,9 +8,8 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any
 
 from cobalt.cli import Parser, make_progress, parser, positive_int
-from cobalt.engines import check, connect
+from cobalt.engines import check, connect, engine_flags, engine_options, key_flags
 from cobalt.engines.base import ChatEngine
-from cobalt.engines.flags import engine_flags, engine_options, key_flags
 from cobalt.errors import InputError
 from cobalt.evaluator.base import Evaluator
 from cobalt.evaluator.client import evaluator_flags

@@ -57,7 +57,6 @@ async def multi_turn(
     policy: FeedbackPolicy | None = None,
     concurrency: int = 256,
     budget: Budget | None = None,
-    limit: int | None = None,
     retries: int = 2,
     progress: Progress | None = None,
 ) -> Summary:
@@ -75,7 +74,7 @@ async def multi_turn(
     settings, policy = settings or MultiTurnSettings(), policy or FeedbackPolicy()
     if policy.whole_batch and settings.stop_when_passed:
         raise InputError(f"feedback policy '{policy.name}' needs every trajectory to run all turns")
-    source = rows if isinstance(rows, Source) else open_source(rows, settings, limit)
+    source = rows if isinstance(rows, Source) else open_source(rows, settings)
     check_output(source.paths, output)
 
     def finished(row: Row, trajectories: list[Trajectory]) -> Row:

@@ -12,7 +12,6 @@ from cobalt.cli import Progress
 from cobalt.engines.base import ChatEngine, Completion
 
 EVERY_S = 1.0
-_RATE_S = 30.0
 
 
 class Meter:
@@ -20,7 +19,7 @@ class Meter:
 
     `programs`: completions that the whole run has to sample; `spent`: what it has cost so far
     (cobalt.rollouts.journal). Shown fields: `programs` of all, `turns` (completions by turn), `tokens/s` and
-    `tests/s` over the last half minute, `errors` retried and `cost`.
+    `tests/s` of this run, `errors` retried and `cost`.
     """
 
     def __init__(
@@ -30,8 +29,7 @@ class Meter:
         self._spent, self._engine = spent, engine
         self._rows: tuple[int, int | None, dict[str, Any]] = (0, None, {})
         self._shown = 0.0
-        self._tokens = self._tests = 0
-        self._recent = [(time.monotonic(), 0, 0)]
+        self._began, self._tokens, self._tests = time.monotonic(), 0, 0
         self._turns = Counter[int]()
 
     def advance(self, label: str, done: int, total: int | None, **fields: Any) -> None:
@@ -61,16 +59,12 @@ class Meter:
         if self._progress is None or (now - self._shown < EVERY_S / 2 and done != total and done):
             return
         self._shown = now
-        self._recent.append((now, self._tokens, self._tests))
-        while len(self._recent) > 2 and now - self._recent[0][0] > _RATE_S:
-            del self._recent[0]
-        since, tokens, tests = self._recent[0]
-        seconds, more = max(1e-9, now - since), dict[str, str]()
+        seconds, more = max(1e-9, now - self._began), dict[str, str]()
         if made := self._spent["programs"]:
             more["programs"] = f"{made}/{self._programs}"
             more["turns"] = " ".join(f"{turn + 1}:{self._turns[turn]}" for turn in sorted(self._turns))
-            more["tokens/s"] = f"{(self._tokens - tokens) / seconds:.0f}"
-            more["tests/s"] = f"{(self._tests - tests) / seconds:.1f}"
+            more["tokens/s"] = f"{self._tokens / seconds:.0f}"
+            more["tests/s"] = f"{self._tests / seconds:.1f}"
         if errors := getattr(self._engine, "retries", 0):
             more["errors"] = str(errors)
         if self._spent["cost"]:

@@ -35,7 +35,6 @@ async def single_turn(
     *,
     concurrency: int = 256,
     budget: Budget | None = None,
-    limit: int | None = None,
     retries: int = 2,
     progress: Progress | None = None,
 ) -> Summary:
@@ -49,7 +48,7 @@ async def single_turn(
     output of other settings, BudgetReached when `budget.limit` is.
     """
     settings = settings or RolloutSettings()
-    source = rows if isinstance(rows, Source) else Source(rows, check_row, limit)
+    source = rows if isinstance(rows, Source) else Source(rows, check_row)
     check_output(source.paths, output)
     one_turn = MultiTurnSettings(**vars(settings), turns=1, first_turn=True)
     runner = Runner(
