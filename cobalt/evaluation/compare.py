@@ -27,8 +27,6 @@ def compare(
     *,
     turns: Sequence[int] | None = None,
     seed: int = 0,
-    resamples: int = RESAMPLES,
-    permutations: int = PERMUTATIONS,
 ) -> dict[str, Any]:
     """Every run against the first, at each turn that all have.
 
@@ -54,8 +52,7 @@ def compare(
     faults = sum(run.infra_errors for run in runs)
     if faults:
         notes.append(f"{faults} programs have no verdict (masked)")
-    how = {"seed": seed, "resamples": resamples, "permutations": permutations}
-    rows = [_row(runs[0], run, turn, **how) for run in runs[1:] for turn in chosen]
+    rows = [_row(runs[0], run, turn, seed) for run in runs[1:] for turn in chosen]
     for name in ("p", "p_group"):
         known = [row for row in rows if row.get(name) is not None]
         for row, adjusted in zip(known, holm([row[name] for row in known]), strict=True):
@@ -68,13 +65,15 @@ def compare(
         "turns": chosen,
         "tests": len(rows),
         "power": POWER,
-        **how,
+        "seed": seed,
+        "resamples": RESAMPLES,
+        "permutations": PERMUTATIONS,
         "notes": notes,
         "comparisons": rows,
     }
 
 
-def _row(a: EvaluatedRun, b: EvaluatedRun, turn: int, **how: int) -> dict[str, Any]:
+def _row(a: EvaluatedRun, b: EvaluatedRun, turn: int, seed: int) -> dict[str, Any]:
     first, second = (task_rates(run.outcomes.values(), turn) for run in (a, b))
     both = [key for key in first if key in second]
     row: dict[str, Any] = {"a": a.name, "b": b.name, "turn": turn, "n": len(both)}
@@ -89,24 +88,23 @@ def _row(a: EvaluatedRun, b: EvaluatedRun, turn: int, **how: int) -> dict[str, A
         "worse": sum(d < 0 for d in differences),
         "equal": sum(d == 0 for d in differences),
     }
-    row |= _tested(old, new, None, "", **how)
+    row |= _tested(old, new, None, "", seed)
     if a.groups:
-        row |= _tested(old, new, [a.outcomes[key].group for key in both], "_group", **how)
+        row |= _tested(old, new, [a.outcomes[key].group for key in both], "_group", seed)
     return row
 
 
 def _tested(
-    old: list[float], new: list[float], groups: list[Any] | None, suffix: str,
-    *, seed: int, resamples: int, permutations: int,
-) -> dict[str, Any]:  # fmt: skip
-    found = paired_bootstrap(new, old, groups, n=resamples, seed=seed)
+    old: list[float], new: list[float], groups: list[Any] | None, suffix: str, seed: int
+) -> dict[str, Any]:
+    found = paired_bootstrap(new, old, groups, n=RESAMPLES, seed=seed)
     clusters = len(old) if groups is None else len(set(groups))
     enough = clusters > 1
     detectable = detectable_difference(found.se, clusters, POWER)
     tested = {
         f"se{suffix}": 100 * found.se if enough else None,
         f"ci95{suffix}": bounds(found, 100),
-        f"p{suffix}": paired_permutation(new, old, groups, n=permutations, seed=seed) if enough else None,
+        f"p{suffix}": paired_permutation(new, old, groups, n=PERMUTATIONS, seed=seed) if enough else None,
         f"detectable_points{suffix}": None if math.isnan(detectable) else 100 * detectable,
     }
     return {"points": 100 * found.mean} | tested if groups is None else tested

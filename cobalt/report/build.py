@@ -89,7 +89,6 @@ def _read(inputs: Inputs, writer: Writer, title: str | None, seed: int, progress
     faults = [f"{run.name} {run.infra_errors}" for run in evaluated if run.infra_errors]
     if faults:
         notes.append(f"Programs without a verdict, masked everywhere: {', '.join(faults)}.")
-    kept = ("name", "wall_s", "peak_mib", "rows_in", "rows_out")
     curves = {name: read_rows(path, repair=True) for name, path in inputs.metrics.items()}
     return {
         "schema": SCHEMA,
@@ -99,7 +98,6 @@ def _read(inputs: Inputs, writer: Writer, title: str | None, seed: int, progress
         "comparison": compare(evaluated, seed=seed) if len(evaluated) > 1 else None,
         "curves": {name: [row for _, row in rows] for name, rows in curves.items()},
         "never_solved": [key for key in evaluated[0].outcomes if not any(_solved(r, key) for r in evaluated)],
-        "stages": [{name: stage[name] for name in kept if name in stage} for stage in inputs.stages],
         "versions": versions(),
     }
 
@@ -136,7 +134,7 @@ def _title(runs: Sequence[EvaluatedRun]) -> str:
 
 
 def _write(figures: Figures, manifests: Figures, folder: Path) -> None:
-    made = all_tables(figures["runs"], figures["comparison"], figures["stages"])
+    made = all_tables(figures["runs"], figures["comparison"])
     (folder / "tables").mkdir()
     for name, table in made.items():
         atomic_write(folder / "tables" / f"{name}.md", table.markdown())
@@ -146,7 +144,7 @@ def _write(figures: Figures, manifests: Figures, folder: Path) -> None:
 
 
 _ABOUT = """Make a static report that opens from disk: Pass@1 and Pass@k with intervals, paired differences,
-transitions, difficulty, training curves, hacking, cost, provenance, and a viewer for every trajectory. RUN is
+transitions, difficulty, training curves, hacking, provenance, and a viewer for every trajectory. RUN is
 an evaluated file, its turn errors, the judge's verdicts on them, a file of training metrics, or the folder of
 a whole run. All evaluations must be of the same tasks and tests."""
 

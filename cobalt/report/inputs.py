@@ -40,7 +40,6 @@ class Inputs:
     evaluated: dict[str, Path] = field(default_factory=dict)
     metrics: dict[str, Path] = field(default_factory=dict)
     manifests: dict[str, dict[str, Any]] = field(default_factory=dict)
-    stages: list[dict[str, Any]] = field(default_factory=list)
     error_summaries: dict[str, dict[str, Any]] = field(default_factory=dict)
     judge_summaries: dict[str, dict[str, Any]] = field(default_factory=dict)
     places: dict[str, dict[tuple[str | int, int, int], str | None]] = field(default_factory=dict)
@@ -49,7 +48,7 @@ class Inputs:
 def find(arguments: Sequence[str]) -> Inputs:
     """Look at files and folders (`PATH` or `NAME=PATH`) and sort them by what their rows are.
 
-    A folder is that of a run (`cobalt run`: its evaluations, controls, trainings and stages); a file tells by
+    A folder is that of a run (`cobalt run`: its evaluations, controls and trainings); a file tells by
     its first row what it is. Raises InputError for a file or folder that is none of these, turn errors or
     verdicts made from a file that is not among the evaluated ones, and if there is no evaluated file at all.
     """
@@ -97,8 +96,6 @@ def _of_run(folder: Path, found: Inputs) -> Iterator[tuple[str, Path]]:
     for inner, name in _OF_A_RUN.items():
         if (folder / inner).exists():
             yield trained if name == TRAINED else name, folder / inner
-    stages = map(_json, (folder / "stages").glob("*.json"))
-    found.stages += sorted(stages, key=lambda stage: str(stage.get("ended", "")))
     for path in sorted(folder.glob("*/*.manifest.json")):
         _add_manifests(found, path.with_name(path.name.removesuffix(".manifest.json")))
     found.manifests[str(folder / "run.json")] = run

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -32,13 +32,9 @@ class Table:
         return "\n".join([f"**{self.title}**", "", *cells, *(["", self.notes] if self.notes else [])]) + "\n"
 
 
-def all_tables(
-    runs: Sequence[Run],
-    comparison: Mapping[str, Any] | None,
-    stages: Iterable[Mapping[str, Any]],
-) -> dict[str, Table]:
+def all_tables(runs: Sequence[Run], comparison: Mapping[str, Any] | None) -> dict[str, Table]:
     """The tables there is something for, by name."""
-    made = [_pass_at_1(runs), _pass_at_k(runs), _steps(runs), parts(runs), _cost(runs, stages)]
+    made = [_pass_at_1(runs), _pass_at_k(runs), _steps(runs), parts(runs)]
     if comparison:
         made.append(_comparison(comparison))
     if bent := [run for run in runs if run["errors"]]:
@@ -142,16 +138,3 @@ def _verdicts(runs: Sequence[Run]) -> Table:
     models = ", ".join(dict.fromkeys(str(run["judge"].get("judge_model")) for run in runs))
     head = ["run", "verdict", "cases", "share, %"]
     return Table("verdicts", "Kinds of hacking", head, rows, f"Judge: {models}, majority of votes.")
-
-
-def _cost(runs: Sequence[Run], stages: Iterable[Mapping[str, Any]]) -> Table:
-    """Seconds of a run's stages, and tokens of evaluated rows."""
-    rows = [[str(stage["name"]), f"{stage['wall_s']:,.1f}", "", ""] for stage in stages]
-    for run in runs:
-        used = (run["summary"]["tokens"][name] for name in ("prompt", "completion"))
-        cells = (f"{value:,}" if value else "" for value in used)
-        rows.append([f"trajectories of {run['name']}", "", *cells])
-    return Table(
-        "cost", "Seconds and tokens", ["what", "seconds", "prompt tokens", "completion tokens"], rows,
-        "Empty: not recorded. Tokens of trajectories are those of the rows, whoever paid for them.",
-    )  # fmt: skip

@@ -10,7 +10,7 @@ import pytest
 BENCHMARKS = Path(__file__).resolve().parents[2] / "benchmarks"
 
 
-@pytest.mark.slow
+@pytest.mark.full
 def test_both_designs_do_the_same_work(tmp_path):
     out = tmp_path / "rounds.json"
     size = ["--tasks", "6", "--samples", "8", "--turns", "3", "--slots", "16", "--scale", "100"]

@@ -14,8 +14,7 @@ from pathlib import Path
 import pytest
 from chat_server import add_task
 
-from cobalt.evaluation.calibration import canaries
-from cobalt.evaluation.verdicts import LABELS
+from cobalt.evaluation.verdicts import LABELS, canaries
 from cobalt.output import write_jsonl
 from cobalt.prompts import DEFAULT
 from cobalt.rows import read_rows

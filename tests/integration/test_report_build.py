@@ -52,7 +52,6 @@ def test_every_part_is_written_and_the_page_refers_to_nothing_else(made):
         "comparison",
         "hacking",
         "verdicts",
-        "cost",
     }
     assert {path.name for path in (report / "tables").iterdir()} == {f"{name}.md" for name in listed}
     page = (report / "index.html").read_text()
@@ -161,20 +160,15 @@ def test_a_run_that_bent_to_nothing_has_its_row(tmp_path, no_charts):
 
 
 def test_the_folder_of_a_whole_run(tmp_path, no_charts):
-    for folder in ("evaluate", "stages", "train"):
+    for folder in ("evaluate", "train"):
         (tmp_path / folder).mkdir()
     for name in ("reference", "cobalt"):
         evaluated(tmp_path / "evaluate" / f"{name}_eval.jsonl", [0.2, 0.5], n=6)
     (tmp_path / "run.json").write_text('{"schema": 1}')
-    for name, when in (("train", "2026-01-02"), ("tasks", "2026-01-01")):
-        stage = {"name": name, "ended": when, "wall_s": 1.5, "rows_in": 1, "rows_out": 2}
-        (tmp_path / "stages" / f"{name}.json").write_text(json.dumps(stage))
     write_jsonl(tmp_path / "train" / "metrics.jsonl", [{"step": 1, "reward/acc": 0.5}])
     report = build([str(tmp_path)], tmp_path / "report")
     assert [run["name"] for run in report["runs"]] == ["reference", "cobalt"]
-    assert [stage["name"] for stage in report["stages"]] == ["tasks", "train"]
     assert str(tmp_path / "run.json") in (tmp_path / "report" / "index.html").read_text()
-    assert "| train | 1.5 |" in (tmp_path / "report" / "tables" / "cost.md").read_text()
     named = {"identity": {"config": {"train": {"recipe": "../recipes/mine.yaml"}}}}
     (tmp_path / "run.json").write_text(json.dumps(named))
     found = find([str(tmp_path)])

@@ -89,14 +89,6 @@ async def test_rows_and_numbers_by_hand(tmp_path):
     ]
 
 
-async def test_zero_at_the_first_turn_has_no_relative_change(tmp_path):
-    _, s = await evaluate(tmp_path, [row(0, ("pass", ALL))])
-    assert s["relative_change_percent"] == [None, None] and s["ci95_group"] is None
-    lines = report_lines(s)
-    assert lines[1] == "Relative Changes: [nan, inf]"
-    assert lines[3].endswith("n/a n/a") and lines[4].endswith("[n/a] [n/a]")  # one task has no interval
-
-
 async def test_public_rates_give_the_gap_and_the_status_of_every_test_can_be_kept(tmp_path):
     rates = {"public_pass_rates": [[1.0, 0.5], [0.5, 0.0], [1.0, 1.0]]}  # [turn][sample]
     _, s = await evaluate(tmp_path, [each | rates for each in ROWS], per_test=True)
@@ -105,7 +97,21 @@ async def test_public_rates_give_the_gap_and_the_status_of_every_test_can_be_kep
     assert rows_of(tmp_path / "e.jsonl")[0]["hidden_test_status"][0] == [passed, failed, passed]
 
 
-async def test_ragged_and_stopped_trajectories(tmp_path):
+def test_functional_tasks_are_told_by_what_they_ask_for():
+    for more in (
+        {"starter_code": "class Solution:\n    def f(self):"}, {"metadata": '{"func_name": "f"}'},
+        {"hidden_test_cases": '{"fn_name": "f", "inputs": [[1]], "outputs": [1]}'}, {"is_functional": True},
+    ):  # fmt: skip
+        outcome = Outcomes.of({"id": 0, "all_pass_rates": [[1.0]]} | more, "f:1")
+        assert list(summarize([outcome])["by_subset"]) == ["functional"]
+
+
+async def test_ragged_and_stopped_trajectories_and_zero_at_first(tmp_path):
+    _, s = await evaluate(tmp_path, [row(0, ("pass", ALL))])
+    lines = report_lines(s)
+    assert s["relative_change_percent"] == [None, None] and lines[1] == "Relative Changes: [nan, inf]"
+    assert lines[4].endswith("[n/a] [n/a]")  # one task has no interval
+    (tmp_path / "e.jsonl").unlink()
     done, s = await evaluate(tmp_path, [row(0, (ALL, ALL, ALL), ("pass",)), row(1, (ALL,))])
     assert s["pass_at_1"] == [0.75, 1.0, 1.0] and s["turns"] == 3
     assert s["pass_at_k"] == {"1": [0.75, 1.0, 1.0], "2": [None, None, None]}
@@ -116,22 +122,6 @@ async def test_ragged_and_stopped_trajectories(tmp_path):
     _, s = await evaluate(tmp_path, rows)  # success is carried forward
     assert s["pass_at_1"] == [0.5, 0.5, 1.0]
     assert [s["counts"][name] for name in ("carried_forward", "missing_programs", "programs")] == [2, 0, 4]
-
-
-@pytest.mark.parametrize(
-    "more, subset",
-    [
-        ({"starter_code": "class Solution:\n    def f(self):"}, "functional"),
-        ({"metadata": '{"func_name": "f"}'}, "functional"),
-        ({"hidden_test_cases": '{"fn_name": "f", "inputs": [[1]], "outputs": [1]}'}, "functional"),
-        ({"is_functional": True}, "functional"),
-        ({"is_functional": False, "starter_code": "class Solution: ..."}, "stdin"),
-        ({"metadata": "func_name, but not JSON", "starter_code": ""}, "stdin"),
-    ],
-)
-def test_functional_tasks_are_told_by_what_they_ask_for(more, subset):
-    outcome = Outcomes.of({"id": 0, "all_pass_rates": [[1.0]]} | more, "f:1")
-    assert list(summarize([outcome])["by_subset"]) == [subset]
 
 
 async def test_faults_are_masked_counted_and_tried_again_and_settings_compared(tmp_path):
