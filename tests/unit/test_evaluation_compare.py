@@ -123,9 +123,8 @@ def test_the_command(tmp_path, capsys):
     assert found["turns"] == [1] and found["comparisons"][0]["p_holm"] == 0.25
     with pytest.raises(InputError, match="at least two"):
         command.main([str(old)])
-    assert [name for name, _ in named_paths(["a/x_eval.jsonl", "b/x_eval.jsonl", "n=b/x.jsonl"])] == [
-        "a/x", "b/x", "n",
-    ]  # fmt: skip
+    names = [name for name, _ in named_paths(["a/x_eval.jsonl", "b/x_eval.jsonl", "n=b/x.jsonl"])]
+    assert names == ["a/x", "b/x", "n"]
     with pytest.raises(InputError, match="'n' is given twice"):
         named_paths(["n=a", "n=b"])
 
