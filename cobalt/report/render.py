@@ -13,8 +13,7 @@ from cobalt.evaluation.format import interval, percent, quoted
 from cobalt.files import atomic_write
 from cobalt.report import charts
 from cobalt.report.charts import PAGE, RUN_COLOURS, inline_svg, standalone
-from cobalt.report.run_tables import Results, run_tables, set_name, trained_name
-from cobalt.report.tables import Table
+from cobalt.report.tables import Results, Table, run_tables, set_name, trained_name
 from cobalt.report.trajectories import encode
 
 # The section of a model card that says what the reference model was taught.

@@ -15,7 +15,7 @@ from cobalt.config.files import check_stored, model_at
 from cobalt.config.load import load
 from cobalt.errors import InputError
 from cobalt.report.results import read_results
-from cobalt.report.run_tables import show
+from cobalt.report.tables import show
 from cobalt.run.data_stages import data_stages
 from cobalt.run.eval_stages import control_stages, evaluate_stage
 from cobalt.run.folder import Folder
