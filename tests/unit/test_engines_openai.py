@@ -81,9 +81,6 @@ async def test_request_and_answer():
     assert seen[0] == ({"model": "m", "messages": MESSAGES, "temperature": 0.5, "top_p": 0.9,
                         "max_tokens": 100, "seed": 5}, None)  # fmt: skip
     assert seen[1][0]["messages"][0]["content"] == "a\ufffdb"
-
-
-async def test_n_completions_have_seeds_of_their_own():
     async with serving(lambda payload: answer(str(payload["seed"]))) as (engine, _):
         three = await engine.chat(MESSAGES, Sampling(n=3, seed=11))
         one = await engine.chat(MESSAGES, Sampling(n=1, seed=11))
