@@ -29,14 +29,13 @@ from cobalt.manifest import check_resume
 from cobalt.output import write_jsonl
 from cobalt.pipeline import Summary, run_rows
 from cobalt.prompts import DEFAULT, JUDGE_FIELDS, Prompts, load
-from cobalt.rollouts.cli import closing_line
+from cobalt.rollouts.cli import closing_line, sampling_flags
 from cobalt.rollouts.inputs import check_output
 from cobalt.rows import INPUT_HELP, Row, Rows, open_rows, read_rows, require
 
 STAGE = "judge"
 KEY = "case_sha256"
 MODEL = "gpt-4.1-2025-04-14"  # of the published script; its README names gpt-5-2025-08-07
-EFFORTS = ("none", "minimal", "low", "medium", "high")
 
 
 @dataclass(frozen=True)
@@ -216,19 +215,10 @@ def _flags() -> Parser:
     )
     engine_flags(flags, "litellm", MODEL, "the judge")
     flags.add_argument("-n", "--num_completions", type=positive_int, default=1, help="votes per case")
-    flags.add_argument("-r", "--reasoning_effort", choices=EFFORTS, default="low", help="where there is such")
-    flags.add_argument("--temperature", type=float, default=1.0, help="0 is greedy")
-    flags.add_argument("--top_p", type=float, default=1.0, help="share of probability that is sampled from")
-    flags.add_argument("--max_tokens", type=positive_int, default=32_000, help="new tokens per vote")
+    sampling_flags(flags, 1.0, 1.0, 32_000, "low", concurrency=4)
     flags.add_argument(
         "--ask_again", type=int, default=0, help="tries after a vote that cannot be read; then it is Unknown"
     )
-    flags.add_argument(
-        "--prompts", default="default", metavar="default|FILE",
-        help="what the judge is told; scripts/import_prompts.py makes a file of the published wording",
-    )  # fmt: skip
-    flags.add_argument("--concurrency", type=positive_int, default=4, help="cases at once")
-    flags.add_argument("--seed", type=int, default=0, help="of the votes")
     key_flags(flags)
     return flags
 

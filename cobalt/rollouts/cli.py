@@ -33,17 +33,29 @@ def file_flags(flags: Parser) -> None:
     flags.add_argument("-o", "--output_file", required=True, help="JSONL file to write, or to continue")
 
 
+def sampling_flags(
+    flags: Parser, temperature: float, top_p: float, max_tokens: int, effort: str | None, concurrency: int
+) -> None:
+    """Add what says how a model is sampled, with these defaults."""
+    flags.add_argument("--temperature", type=float, default=temperature, help="0 is greedy")
+    flags.add_argument("--top_p", type=float, default=top_p, help="share of probability sampled from")
+    flags.add_argument("--max_tokens", type=positive_int, default=max_tokens, help="new tokens at most")
+    flags.add_argument("-r", "--reasoning_effort", default=effort, help="for models that have one")
+    flags.add_argument("--seed", type=int, default=0, help="of the run: equal runs give equal samples")
+    flags.add_argument("--concurrency", type=positive_int, default=concurrency, help="how many at once")
+    flags.add_argument(
+        "--prompts", default="default", metavar="default|tiny|FILE",
+        help="prompt set, or a JSON file with one (scripts/import_prompts.py makes the published one)",
+    )  # fmt: skip
+
+
 def rollout_flags(description: str, default_engine: str) -> Parser:
     """A parser with the published flags of the inference scripts and those both runs of ours have."""
     litellm = default_engine == "litellm"
     flags = parser(description)
     file_flags(flags)
-    temperature, top_p, new_tokens = (1.0, 1.0, 32000) if litellm else (0.6, 0.95, 8192)
-    flags.add_argument("--temperature", type=float, default=temperature, help="0 is greedy")
-    flags.add_argument("--top_p", type=float, default=top_p, help="share of probability sampled from")
-    flags.add_argument(
-        "--max_tokens", type=positive_int, default=new_tokens, help="new tokens per completion"
-    )
+    how = (1.0, 1.0, 32000, "medium") if litellm else (0.6, 0.95, 8192, None)
+    sampling_flags(flags, *how, concurrency=256)
     flags.add_argument(
         "-n",
         "--num_completions",
@@ -56,19 +68,8 @@ def rollout_flags(description: str, default_engine: str) -> Parser:
         "gpt-5-mini-2025-08-07" if litellm else None,
         "model served (vllm: may be left out), a provider's model, a folder for transformers",
     )
-    flags.add_argument(
-        "-r", "--reasoning_effort", default="medium" if litellm else None, help="for models that have one"
-    )
     evaluator_flags(flags)
-    flags.add_argument("--concurrency", type=positive_int, default=256, help="completions in flight at once")
-    flags.add_argument("--seed", type=int, default=0, help="of the run: equal runs give equal samples")
     flags.add_argument("--limit", type=positive_int, help="use the first tasks only")
-    flags.add_argument(
-        "--prompts",
-        default="default",
-        metavar="default|tiny|FILE",
-        help="prompt set, or a JSON file with one (scripts/import_prompts.py makes the published one)",
-    )
     flags.add_argument(
         "--dry_run", action="store_true", help="check everything, estimate tokens and cost, sample nothing"
     )

@@ -142,7 +142,7 @@ def test_nothing_is_sampled_or_written_for_bad_input(server, tasks, tmp_path, mo
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("kills", [3, pytest.param(20, marks=pytest.mark.full)])
+@pytest.mark.parametrize("kills", [2, pytest.param(20, marks=pytest.mark.full)])
 def test_killed_runs_add_up_to_an_undisturbed_one(tmp_path, kills):
     tasks, whole, out = (tmp_path / f"{name}.jsonl" for name in ("tasks", "whole", "out"))
     tasks.write_text("".join(json.dumps(add_task(i)) + "\n" for i in range(8 * kills)))
