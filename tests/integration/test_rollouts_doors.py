@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 from chat_server import add_task, chat_server, rates_of, without_times
+from rollout_tools import random_model
 
 from cobalt.errors import InputError
 from cobalt.manifest import read_manifest
@@ -171,13 +172,7 @@ def test_killed_runs_add_up_to_an_undisturbed_one(tmp_path, kills):
 @pytest.mark.slow
 def test_the_transformers_engine_behind_the_door(tmp_path):
     """A random tiny Qwen3, whose programs are noise: the same in another process and in other batches."""
-    import torch
-    from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer
-
-    model, reference = tmp_path / "random", ROOT / "models" / "tiny-reference"
-    torch.manual_seed(2)
-    AutoModelForCausalLM.from_config(AutoConfig.from_pretrained(reference)).save_pretrained(model)
-    AutoTokenizer.from_pretrained(reference).save_pretrained(model)
+    model = random_model(tmp_path / "random")
     tiny.write_splits(tmp_path, seed=0, train=6, dev=1, heldout=1)
     common = ["-i", tmp_path / "train.jsonl", "--first_turn", "-n", 2, "--turns", 3, "--prompts", "tiny",
               "--engine", "transformers", "--model_name", model, "--temperature", 1, "--top_p", 1,

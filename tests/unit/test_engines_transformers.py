@@ -1,15 +1,14 @@
-"""The transformers engine and its sampler on a random tiny Qwen3 with a character tokenizer."""
+"""The transformers engine and its sampler on random weights of the tiny reference's shape."""
 
 import asyncio
 import copy
 import math
-import string
 
 import numpy as np
 import pytest
 import torch
-from tokenizers import Tokenizer, decoders, models, pre_tokenizers
-from transformers import AutoModelForCausalLM, PreTrainedTokenizerFast, Qwen3Config, Qwen3ForCausalLM
+from rollout_tools import random_model
+from transformers import AutoModelForCausalLM, AutoTokenizer, Qwen3Config
 
 from cobalt.engines import connect
 from cobalt.engines.base import Sampling
@@ -18,46 +17,17 @@ from cobalt.engines.sampler import BatchSampler, draw, row_seed, splitmix64, uni
 from cobalt.engines.transformers_engine import TransformersEngine, fingerprint
 from cobalt.errors import InfraError, InputError
 
-TEMPLATE = (
-    "{% for m in messages %}{{ '<|im_start|>' + m['role'] + '\n' + m['content'] + '<|im_end|>\n' }}"
-    "{% endfor %}{% if add_generation_prompt %}{{ '<|im_start|>assistant\n' }}{% endif %}"
-)
-END, EOS, CONTEXT = "<|im_end|>", 1, 160
-
-
-def make_tokenizer(template=TEMPLATE):
-    pieces = ["<pad>", END, "<|im_start|>", *string.printable, "<unk>"]
-    core = Tokenizer(
-        models.BPE({p: i for i, p in enumerate(pieces)}, [], ignore_merges=True, unk_token="<unk>")
-    )
-    core.pre_tokenizer = pre_tokenizers.Split(pattern="", behavior="isolated")
-    core.decoder = decoders.Fuse()
-    tokenizer = PreTrainedTokenizerFast(
-        tokenizer_object=core, pad_token="<pad>", eos_token=END, unk_token="<unk>",
-        additional_special_tokens=["<|im_start|>"], clean_up_tokenization_spaces=False,
-    )  # fmt: skip
-    tokenizer.chat_template = template
-    return tokenizer
+CONTEXT = 64
 
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
-    torch.manual_seed(0)
-    tokenizer = make_tokenizer()
-    config = Qwen3Config(
-        vocab_size=len(tokenizer), hidden_size=32, intermediate_size=48, num_hidden_layers=2,
-        num_attention_heads=4, num_key_value_heads=2, head_dim=8, max_position_embeddings=CONTEXT,
-        tie_word_embeddings=True, initializer_range=0.4, eos_token_id=EOS, pad_token_id=0, bos_token_id=None,
-    )  # fmt: skip
-    path = tmp_path_factory.mktemp("model")
-    Qwen3ForCausalLM(config).save_pretrained(path)
-    tokenizer.save_pretrained(path)
-    return path
+    return random_model(tmp_path_factory.mktemp("model"), initializer_range=0.4)
 
 
 @pytest.fixture(scope="module")
 def engine(folder):
-    engine = connect("transformers", str(folder))
+    engine = connect("transformers", str(folder), max_context=CONTEXT)
     yield engine
     asyncio.run(engine.aclose())
 
@@ -74,24 +44,24 @@ async def test_a_completion_has_text_tokens_and_reason(engine):
     prompt = engine.tokenizer.apply_chat_template(say("ab"), add_generation_prompt=True, return_dict=False)
     assert one.prompt_tokens == len(prompt) and engine.encode([say("ab")]) == [prompt]
     assert one.finish_reason in ("stop", "length") and 1 <= one.completion_tokens <= 12
-    assert END not in one.text and len(one.text) <= one.completion_tokens
+    assert engine.tokenizer.eos_token not in one.text
     assert engine.encode([say("a\ud800b")]) == engine.encode([say("a\ufffdb")])
     free = [await engine.chat(say("a"), Sampling(1.0, 1.0, 12)) for _ in range(4)]
     assert len({c.text for (c,) in free}) > 1  # without a seed
 
 
 async def test_concurrent_requests_change_nothing_and_are_answered_when_they_are_done(engine):
-    asked = [(text, Sampling(1.0, 1.0, 12, n, 7)) for text in ("a", "b" * 40, "x" * 200) for n in (1, 3)]
+    asked = [(text, Sampling(1.0, 1.0, 12, n, 7)) for text in ("a", "b" * 20, "x" * 90) for n in (1, 3)]
     alone = [await engine.chat(say(text), settings) for text, settings in asked]
     assert alone == await asyncio.gather(*(engine.chat(say(text), settings) for text, settings in asked))
     assert alone[0][0] == alone[1][0]  # the first completion does not depend on n
     assert {c.finish_reason for c in alone[4] + alone[5]} == {"context_overflow"}
-    (cut,) = await engine.chat(say("x" * 100), Sampling(0.0, 1.0, 1000, 1, 1))
+    (cut,) = await engine.chat(say("x" * 20), Sampling(0.0, 1.0, 1000, 1, 1))
     assert cut.finish_reason == "stop" or cut.prompt_tokens + cut.completion_tokens == CONTEXT
     order = []
 
     async def ask(text, seed):
-        (made,) = await engine.chat(say(text), Sampling(1.0, 1.0, 60, 1, seed))
+        (made,) = await engine.chat(say(text), Sampling(1.0, 1.0, 50, 1, seed))
         order.append(made.completion_tokens)
 
     await asyncio.gather(*(ask(f"{seed}", seed) for seed in range(16)))
@@ -124,8 +94,7 @@ def test_fingerprint_follows_the_files_and_bad_models_are_refused(folder, tmp_pa
     weights[-1] ^= 1
     (tmp_path / "model.safetensors").write_bytes(weights)
     assert fingerprint(tmp_path) != fingerprint(folder)
-    (tmp_path / "chat_template.jinja").unlink(missing_ok=True)
-    make_tokenizer(None).save_pretrained(tmp_path)
+    (tmp_path / "chat_template.jinja").unlink()
     with pytest.raises(InputError, match="no chat template"):
         TransformersEngine(str(tmp_path))
 
@@ -140,12 +109,12 @@ def model(folder):
 
 
 @pytest.fixture
-def sampler(model):
-    return BatchSampler(model, make_tokenizer(), 64)
+def sampler(model, folder):
+    return BatchSampler(model, AutoTokenizer.from_pretrained(folder), CONTEXT)
 
 
 def sample(sampler, prompts=PROMPTS, seeds=SEEDS, **changes):
-    how = {"temperature": 1.0, "top_p": 1.0, "max_tokens": 12, "stop_ids": {EOS}} | changes
+    how = {"temperature": 1.0, "top_p": 1.0, "max_tokens": 12, "stop_ids": {1}} | changes
     return sampler.generate(prompts, seeds[: len(prompts)], **how)
 
 
@@ -154,7 +123,8 @@ def ids(rows):
 
 
 def test_same_seed_same_tokens_whatever_the_batch_and_the_cache(model, sampler):
-    together, small = sample(sampler, n=3), BatchSampler(model, make_tokenizer(), 64, max_rows=2)
+    together, small = sample(sampler, n=3), copy.copy(sampler)
+    small.max_rows = 2
     alone = [sample(sampler, [p], [s])[0] for p, s in zip(PROMPTS, SEEDS, strict=True)]
     turned = ids(sample(sampler, PROMPTS[::-1], SEEDS[::-1], n=5))
     for i in range(4):
@@ -169,7 +139,7 @@ def test_same_seed_same_tokens_whatever_the_batch_and_the_cache(model, sampler):
     plain.shares_prefix = False  # what a model of an unknown architecture gets
     for a, b in zip(sample(plain, n=3), together, strict=True):
         assert (a.token_ids, a.finish_reason) == (b.token_ids, b.finish_reason)
-        assert a.logprobs == pytest.approx(b.logprobs, abs=1e-5)
+        assert a.logprobs == pytest.approx(b.logprobs, abs=1e-4)
 
 
 @pytest.mark.parametrize("temperature", [1.0, 0.7, 0.0])
@@ -179,7 +149,7 @@ def test_logprobs_are_those_of_the_model_and_zero_is_greedy(model, sampler, temp
         with torch.no_grad():
             logits = model(torch.tensor([prompt + row.token_ids])).logits[0, len(prompt) - 1 : -1]
         table = torch.log_softmax(logits / (temperature or 1.0), -1)
-        assert row.logprobs == pytest.approx(table[range(12), row.token_ids].tolist(), abs=1e-5)
+        assert row.logprobs == pytest.approx(table[range(12), row.token_ids].tolist(), abs=1e-4)
         assert temperature or row.token_ids == logits.argmax(-1).tolist()
 
 
@@ -192,7 +162,8 @@ def test_stop_ids_end_a_row_and_are_its_last_token(sampler):
         assert row.token_ids == before.token_ids[:cut]  # and dropping finished rows leaves the others alone
         assert row.finish_reason == ("stop" if stop in before.token_ids else "length")
         assert len(row.logprobs) == cut
-    small, seen = BatchSampler(sampler.model, make_tokenizer(), 16), {}
+    small, seen = copy.copy(sampler), {}
+    small.max_context = 16
     rows = sample(small, [*PROMPTS, [7] * 20], [*SEEDS, 5], n=2, on_row=lambda i, row: seen.update({i: row}))
     assert [seen[i] for i in range(10)] == rows  # each was told of when it was finished
     assert (rows[8].token_ids, rows[8].logprobs, rows[8].finish_reason) == ([], [], "context_overflow")

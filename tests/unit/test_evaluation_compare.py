@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from rollout_tools import rated
 
 from cobalt.errors import InputError
 from cobalt.evaluation import compare as command
@@ -19,13 +20,7 @@ TESTS = json.dumps({"inputs": ["1"], "outputs": ["1"]})
 
 
 def evaluated(path, rates, **more):
-    """Rows from rates [sample][turn] by id; `more`: further fields, the same in all rows or by id."""
-    rows = []
-    for key, table in rates.items():
-        row = {"id": key, "hidden_test_cases": TESTS, "all_pass_rates": table}
-        rows.append(row | {k: v[key] if isinstance(v, dict) else v for k, v in more.items()})
-    write_jsonl(path, rows)
-    return path
+    return rated(path, rates, **{"hidden_test_cases": TESTS} | more)
 
 
 OLD = {"a": [[0, 0], [0, 1]], "b": [[0, 0], [0, 0]], "c": [[1, 1], [1, 0]], "d": [[0, 0], [0.5, 0.5]]}

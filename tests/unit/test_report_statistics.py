@@ -5,22 +5,13 @@ import math
 
 import pytest
 from report_data import SLOTS, evaluated, results
+from rollout_tools import rated
 
 from cobalt.errors import InfraError, InputError
 from cobalt.evaluation.compare import compare
 from cobalt.evaluation.evaluated_rows import EvaluatedRun
 from cobalt.evaluation.format import points
-from cobalt.output import write_jsonl
 from cobalt.report.results import Arm, arm_gain, by_slot, examples, read_results, statistics
-
-
-def rows(path, rates, **more):
-    """Evaluated rows from `all_pass_rates` [sample][turn] by id; `more`: further fields by name and id."""
-    further = ({name: value[key] for name, value in more.items()} for key in rates)
-    table = zip(rates.items(), further, strict=True)
-    write_jsonl(path, ({"id": key, "all_pass_rates": rate, **each} for (key, rate), each in table))
-    return path
-
 
 GROUPS = {"t1": "g1", "t2": "g1", "t3": "g2", "t4": "g3"}
 SLOT_OF = {"t1": ["format"], "t2": ["format", "constant"], "t3": [], "t4": ["constant"]}
@@ -31,7 +22,7 @@ NEW = {"t1": [[0, 1], [0, 1]], "t2": [[0, 1], [0, 0]], "t3": [[1, 1], [1, 1]], "
 @pytest.fixture
 def arms(tmp_path):
     return [
-        Arm(rows(tmp_path / f"{name}.jsonl", table, group=GROUPS, slots=SLOT_OF))
+        Arm(rated(tmp_path / f"{name}.jsonl", table, group=GROUPS, slots=SLOT_OF))
         for name, table in (("old", OLD), ("new", NEW))
     ]
 
@@ -71,14 +62,14 @@ def test_the_slot_table_counts_also_and_only(arms):
 
 
 def test_files_that_are_no_result_are_refused(tmp_path):
-    one = rows(tmp_path / "one.jsonl", OLD)
-    other = rows(tmp_path / "other.jsonl", {"t1": [[0, 0]], "x": [[0, 0]]})
+    one = rated(tmp_path / "one.jsonl", OLD)
+    other = rated(tmp_path / "other.jsonl", {"t1": [[0, 0]], "x": [[0, 0]]})
     with pytest.raises(InputError, match=r"not about the same tasks: 3 only in one .*, 1 only in other"):
         statistics(one, other, {}, None, (), seed=0)
-    longer = rows(tmp_path / "longer.jsonl", {key: [[*s, 1] for s in table] for key, table in OLD.items()})
+    longer = rated(tmp_path / "longer.jsonl", {key: [[*s, 1] for s in table] for key, table in OLD.items()})
     with pytest.raises(InputError, match="differ in samples or turns"):
         statistics(one, longer, {}, None, (), seed=0)
-    fault = rows(tmp_path / "r.jsonl", {"t1": [[None, 1]]}, exec_status={"t1": [["infra_error", "ok"]]})
+    fault = rated(tmp_path / "r.jsonl", {"t1": [[None, 1]]}, exec_status=[["infra_error", "ok"]])
     with pytest.raises(InfraError, match="no verdict"):
         Arm(fault)
     for text in ("{", "[]", '{"schema": 99}'):
