@@ -54,8 +54,10 @@ def rollout_flags(description: str, default_engine: str) -> Parser:
     litellm = default_engine == "litellm"
     flags = parser(description)
     file_flags(flags)
-    how = (1.0, 1.0, 32000, "medium") if litellm else (0.6, 0.95, 8192, None)
-    sampling_flags(flags, *how, concurrency=256)
+    if litellm:
+        sampling_flags(flags, 1.0, 1.0, 32000, "medium", concurrency=256)
+    else:
+        sampling_flags(flags, 0.6, 0.95, 8192, None, concurrency=256)
     flags.add_argument(
         "-n",
         "--num_completions",
