@@ -107,6 +107,7 @@ async def hidden_tests(
     *,
     code_from: str = "message",
     per_test: bool = False,
+    shared_verdicts: bool = True,
     seed: int = 0,
     progress: Progress | None = None,
 ) -> HiddenTests:
@@ -115,7 +116,7 @@ async def hidden_tests(
     Writes each row with `all_pass_rates` [S][T] (share of hidden tests passed) and `exec_status` [S][T]
     (one of `cobalt.schema.SUITE_STATUSES`) added, with `per_test` also `hidden_test_status` [S][T] (one of
     TEST_STATUSES for each hidden test), and the statistics to `summary_path(output)` (see
-    `cobalt.evaluation.summary.summarize`). Identical programs of a task are run once;
+    `cobalt.evaluation.summary.summarize`). Identical programs of a task are run once (`shared_verdicts`);
     `counts.distinct_programs` says how many there were. A program without a verdict after all retries has a
     null rate and status `infra_error`: it is masked in all statistics, counted, and tried again by the next
     run on the same output. `seed` is that of the bootstrap. Raises InputError for rows or paths that cannot
@@ -132,7 +133,7 @@ async def hidden_tests(
     _drop_unfinished(Path(output))
 
     async def work(row: Row) -> Row:
-        return await _evaluated(row, evaluator, code_from, per_test)
+        return await _evaluated(row, evaluator, code_from, per_test, shared_verdicts)
 
     run = await run_rows(
         source, work, output=output, concurrency=_CONCURRENCY, settings=settings, label=STAGE,
@@ -141,16 +142,19 @@ async def hidden_tests(
     return await asyncio.to_thread(_finish, run, set(source.ids), code_from, seed)
 
 
-async def _evaluated(row: Row, evaluator: Evaluator, code_from: str, per_test: bool) -> Row:
+async def _evaluated(row: Row, evaluator: Evaluator, code_from: str, per_test: bool, shared: bool) -> Row:
     """The row with verdicts on its programs."""
     where = f"task {row['id']!r}"
     tests = tests_of(row, "hidden_test_cases", where)
     programs = programs_of(row, where, code_from)
-    asked = list(dict.fromkeys(code for sample in programs for code in sample))
+    every = [code for sample in programs for code in sample]
+    asked = list(dict.fromkeys(every)) if shared else every
     found = await asyncio.gather(*(_judge(evaluator, code, tests) for code in asked))
     known = dict(zip(asked, found, strict=True))
+    each = iter([known[code] for code in every] if shared else found)
+    judged = [[next(each) for _ in sample] for sample in programs]
     made = {
-        name: [[known[code][place] for code in sample] for sample in programs]
+        name: [[verdict[place] for verdict in sample] for sample in judged]
         for place, name in enumerate(("all_pass_rates", "exec_status", "hidden_test_status"))
     }
     if not per_test:
@@ -230,6 +234,9 @@ def main(argv: list[str] | None = None) -> int:
     flags.add_argument(
         "--per_test", action="store_true", help="also keep the status of every hidden test of every program"
     )
+    flags.add_argument(
+        "--no_shared_verdicts", action="store_true", help="run identical programs of a task again and again"
+    )
     flags.add_argument("--seed", type=int, default=0, help="of the bootstrap")
     args = flags.parse_args(argv)
     outcome = asyncio.run(_main(args))
@@ -247,5 +254,5 @@ async def _main(args: Any) -> HiddenTests:
     with connect(args.evaluator, workers=args.workers) as evaluator, make_progress() as progress:
         return await hidden_tests(
             source, args.output_file, evaluator, code_from=args.code_from, per_test=args.per_test,
-            seed=args.seed, progress=progress,
+            shared_verdicts=not args.no_shared_verdicts, seed=args.seed, progress=progress,
         )  # fmt: skip

@@ -64,6 +64,9 @@ def test_all_against_the_first_and_chosen_turns(runs):
     third = EvaluatedRun("third", runs[0].path, runs[1].outcomes)
     names = [(row["a"], row["b"]) for row in compare([*runs, third], turns=[1])["comparisons"]]
     assert names == [("old", "new"), ("old", "third")]
+    every = compare([*runs, third], turns=[1], all_pairs=True, resamples=100, permutations=50)
+    assert [(row["a"], row["b"]) for row in every["comparisons"]] == [*names, ("new", "third")]
+    assert (every["tests"], every["resamples"], every["permutations"]) == (3, 100, 50)
     for turn in (2, -1):
         with pytest.raises(InputError, match=f"turn {turn} is not in all runs: they have turns 0 to 1"):
             compare(runs, turns=[turn])
