@@ -80,6 +80,9 @@ async def test_rows_and_numbers_by_hand(tmp_path):
     # a: two and one that pass nothing hidden ("pass 2", "pass 0"), b: five different programs, all once
     assert s["counts"]["distinct_programs"] == 3 + 5 and s["counts"]["programs"] == 12
     assert len(judge.calls) == 3 + 5 + 1  # and the message without code
+    apart = ScriptedJudge()
+    found = await hidden_tests(ROWS, tmp_path / "apart.jsonl", apart, shared_verdicts=False)
+    assert len(apart.calls) == 12 and found.summary["pass_at_1"] == s["pass_at_1"]
     assert s["public"] is None and s["infra_errors"] == 0 and done.exit_code == 0
     assert report_lines(s)[:4] == [
         "Hidden Test Cases Pass @ 1: [25.0, 25.0, 75.0]",
