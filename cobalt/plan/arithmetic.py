@@ -8,9 +8,10 @@ import operator
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from functools import cache
 from statistics import NormalDist
 from typing import Any
+
+from cobalt.errors import InputError
 
 _NAME = re.compile(r"(?<![\w.])[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*")
 _BINARY: dict[type[ast.operator], Callable[[float, float], float]] = {
@@ -22,7 +23,7 @@ _BINARY: dict[type[ast.operator], Callable[[float, float], float]] = {
 # Phi is the standard normal distribution function.
 FUNCTIONS: dict[str, Callable[..., float]] = {
     "max": max, "min": min, "ceil": math.ceil, "floor": math.floor, "exp": math.exp, "ln": math.log,
-    "sqrt": math.sqrt, "Phi": NormalDist().cdf,
+    "Phi": NormalDist().cdf,
 }  # fmt: skip
 
 
@@ -44,15 +45,11 @@ class Line:
         return f"  {self.name} = {self.formula} = {self.numbers} = {result}"
 
 
-def _nothing(name: str) -> float:
-    raise ValueError(f"nothing is assumed here, {name} neither")
-
-
 @dataclass
 class Sheet:
     """Lines in the order of their making. ``assumed``: the value of a dotted name."""
 
-    assumed: Callable[[str], float] = _nothing
+    assumed: Callable[[str], float]
     lines: list[Line] = field(default_factory=list)
     section: str = ""
 
@@ -60,11 +57,18 @@ class Sheet:
         """Work out ``formula`` (``+ - * /``, brackets, `FUNCTIONS`) and keep the line.
 
         A name in it is one of ``given``, an attribute of one of the objects ``of``, a line of this section
-        (with ``_`` for blanks), or, dotted, an assumption. Raises ValueError for any other.
+        (with ``_`` for blanks), or, dotted, an assumption. Raises ValueError for any other, InputError where
+        an assumption makes it a division by zero.
         """
         names = dict.fromkeys(each for each in _NAME.findall(formula) if each not in FUNCTIONS)
         known = {each: self._find(each, of, given) for each in names}
-        value = evaluate(formula, known)
+        try:
+            value = evaluate(formula, known)
+        except ZeroDivisionError:
+            zero = ", ".join(each for each, given in known.items() if given == 0)
+            raise InputError(
+                f"{self.section}: {name} = {formula} cannot be worked out: {zero} is 0"
+            ) from None
         words = _NAME.sub(lambda found: found[0].rpartition(".")[2].replace("_", " "), formula)
         numbers = _NAME.sub(lambda found: number(known[found[0]]) if found[0] in known else found[0], formula)
         line = Line(self.section, name, words.replace("*", "x"), numbers.replace("*", "x"), value, unit)
@@ -87,12 +91,7 @@ class Sheet:
 
 def evaluate(formula: str, given: Mapping[str, float]) -> float:
     """The value of a formula. Raises ValueError for anything but arithmetic of the given names."""
-    return _value(_parsed(formula), given)
-
-
-@cache
-def _parsed(formula: str) -> ast.expr:
-    return ast.parse(formula, mode="eval").body
+    return _value(ast.parse(formula, mode="eval").body, given)
 
 
 def _value(node: ast.expr, given: Mapping[str, float]) -> float:

@@ -14,7 +14,7 @@ from statistics import NormalDist
 
 from cobalt.plan.arithmetic import Sheet
 from cobalt.plan.assumptions import Assumptions
-from cobalt.plan.devices import Device
+from cobalt.plan.models import Device
 from cobalt.plan.workload import Workload
 
 

@@ -1,4 +1,4 @@
-"""The workload of a configuration file."""
+"""The workload of a configuration: what its run does, in plain numbers."""
 
 from __future__ import annotations
 
@@ -189,7 +189,9 @@ class _Work:
         """The recipe's training, and the single-turn control, of as many steps, on statements."""
         config, given, number, flag = self.config, self.config.train, self.settings.number, self.settings.flag
         gpu, offline, stored = given.profile == "gpu", self.method == "stored", config.tasks.has_stored
-        whole = given.max_prompt_tokens + given.max_response_tokens
+        response = given.max_response_tokens
+        if not stored:
+            response = min(response, config.sampling.max_tokens)
         validated = 1.0
         if config.validates_on_trajectories:  # of each task left its opening and one trajectory
             left = 1 - self.a[f"{self.kind}.skipped_tasks"]
@@ -205,22 +207,20 @@ class _Work:
             completions=int(number("cobalt.offline.group_size", 4)) if offline else given.completions,
             mini_batches=given.mini_batches,
             max_prompt_tokens=given.max_prompt_tokens,
-            response_tokens=given.max_response_tokens
-            if stored
-            else min(given.max_response_tokens, config.sampling.max_tokens),
+            response_tokens=response,
+            longest=given.max_prompt_tokens + (response if offline else given.max_response_tokens),
             tests=sum(self._tests()),
             rows=self._rows(),
             turns=int(number("cobalt.dialogue.turns", 1)),
             on_statements=self.method != "contexts" or not config.contexts.partial,
-            reference=flag(f"{_ACTOR}.use_kl_loss") and not offline,
-            old_log_probs=not flag("algorithm.rollout_correction.bypass_mode") and not offline,
+            passes=0 if offline else flag(f"{_ACTOR}.use_kl_loss")
+            + (not flag("algorithm.rollout_correction.bypass_mode")),
             offload=gpu and flag(f"{_ACTOR}.fsdp_config.optimizer_offload"),
             lora_rank=given.lora_rank,
             offline=offline,
             submitted=stored,
             pass_sequences=int(number(f"{_ACTOR}.ppo_micro_batch_size_per_gpu", 1)),
             scored_sequences=int(max(number(name, 1) for name in scored)),
-            longest=0 if offline else whole,
             validation_tasks=self.of("dev") if validates else 0.0,
             validation_contexts=validated,
             validate_every=max(0, int(number("trainer.test_freq", -1))) if validates else 0,
@@ -233,7 +233,7 @@ class _Work:
         if config.controls.single_turn_training:
             yield replace(
                 one, name="train_single", turns=1, on_statements=True, offline=False, validation_contexts=1.0,
-                longest=whole, completions=given.completions,
+                longest=given.max_prompt_tokens + given.max_response_tokens, completions=given.completions,
             )  # fmt: skip
 
 

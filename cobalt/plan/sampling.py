@@ -10,10 +10,9 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from cobalt.plan.basis import Plan, Response, Stage
-from cobalt.plan.devices import Device
+from cobalt.plan.models import Device
 from cobalt.plan.workload import Sampling
 
-_BATCH = "sequences at once of a replica"
 _SMALL_B = 0.01  # billions of parameters below which a CPU's time is Python's, not the memory's
 
 
@@ -66,9 +65,6 @@ def sampling(plan: Plan, given: Sampling) -> list[Stage]:
     if work.on_gpu and not given.provider:
         sheet.put("GPU hours", "gpus * wall_time", "GPU h", plan.device)
         sheet.put("evaluator busy", "100 * evaluator / (wall_time * cores)", "% of its cores", plan)
-        if any(line.name == _BATCH for line in sheet.lines if line.section == given.name):
-            formula = "dialogues / sequences_at_once_of_a_replica"
-            sheet.put("replicas that it could keep full", formula, "replicas")
     stages = [plan.stage()]
     if given.hidden_tests:
         hidden_h = plan.programs_h("hidden tests", dialogues * given.turns, given.hidden_tests, made)
@@ -96,17 +92,12 @@ def _computed(plan: Plan, given: Sampling, each: float, turns: int) -> float:
     """
     put, opened = plan.sheet.put, given.first_turn == 1
     if opened and turns == 1:
-        return put(
-            "prompt tokens computed (an opening once for its samples)",
-            "prompt_tokens / samples",
-            "tokens",
-            given,
-        )
+        said = "prompt tokens computed (an opening once for its samples)"
+        return put(said, "prompt_tokens / samples", "tokens", given)
     said = "opening, computed once for its samples" if opened else "opening, computed again"
     opening = put(said, "first / shared_by", "tokens", plan, shared_by=given.samples if opened else 1)
-    new = put(
-        "new in the turns of a dialogue", "turns_added * growth", "tokens", plan, turns_added=given.turns - 1
-    )
+    said = "new in the turns of a dialogue"
+    new = put(said, "turns_added * growth", "tokens", plan, turns_added=given.turns - 1)
     return put(
         "prompt tokens computed (openings, what is new, and of the rest what no cache holds)",
         "dialogues * (opening + new + max(0, tokens - first - new) * (1 - sampling.cached_share))", "tokens",
@@ -147,7 +138,7 @@ def _decode(plan: Plan, on: Device, made: Response, asked: Requests) -> float:
     )  # fmt: skip
     here = {"dialogues": asked.dialogues / on.replicas, "in_flight": max(1.0, asked.in_flight / on.replicas)}
     batch = put(
-        _BATCH,
+        "sequences at once of a replica",
         "min(max(1, floor(free / cache_of_a_sequence)), sampling.sequences, in_flight, dialogues)", "",
         free=free, **here,
     )  # fmt: skip

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from cobalt.plan.basis import Plan, Stage
-from cobalt.plan.devices import DoesNotFit
+from cobalt.plan.models import DoesNotFit
 from cobalt.plan.sampling import Requests, sample
 from cobalt.plan.workload import Training
 from cobalt.training.memory import GIB, Online, online, sharded
@@ -28,13 +28,8 @@ def contexts(plan: Plan, tasks: float) -> Contexts:
     sheet = plan.sheet
     sheet.section = "contexts"
     known = plan.of_tasks("skipped_tasks", "kept_trajectories", "slices")
-    rows = sheet.put(
-        "contexts",
-        "tasks * (1 - skipped_tasks) * (1 + kept_trajectories * slices)",
-        "rows",
-        tasks=tasks,
-        **known,
-    )
+    formula = "tasks * (1 - skipped_tasks) * (1 + kept_trajectories * slices)"
+    rows = sheet.put("contexts", formula, "rows", tasks=tasks, **known)
     shown = sheet.put(
         "programs that a context shows",
         "kept_trajectories * slices * (slices + 1) / 2 / (1 + kept_trajectories * slices)", "", **known,
@@ -70,8 +65,13 @@ def training(plan: Plan, given: Training, cut: Contexts) -> tuple[Stage, float]:
     )  # fmt: skip
     if gpu:
         sheet.put("GPU hours", "gpus * wall_time", "GPU h", plan.trainer)
-        if not given.offline:
-            _least(plan, given)
+        if not given.offline:  # a step is never shorter than its longest response, on any number of GPUs
+            sheet.put(
+                "shortest step",
+                "turns * response_tokens * (params_b * sampling.weight_bytes / "
+                "(bandwidth * sampling.bandwidth_share) + sampling.step_ms / 1000) + training.step_s", "s",
+                given, plan.work.model, plan.trainer,
+            )  # fmt: skip
     for name, unit, value in (
         ("evaluator", "CPU h", cpu_h),
         ("completions", "", count),
@@ -81,47 +81,25 @@ def training(plan: Plan, given: Training, cut: Contexts) -> tuple[Stage, float]:
         formula = "steps * (1 + validation) * per_step"
         sheet.put(name, formula, unit, validation=part, per_step=value)
     sheet.put("tokens in updates", "steps * tokens", "tokens", tokens=trained)
-    formula = "steps * passes * tokens"
-    sheet.put(
-        "tokens for log-probabilities (old, reference)",
-        formula,
-        "tokens",
-        passes=given.passes,
-        tokens=trained,
-    )
+    said, formula = "tokens for log-probabilities (old, reference)", "steps * passes * tokens"
+    sheet.put(said, formula, "tokens", steps=steps, passes=given.passes, tokens=trained)
     return plan.stage(), steps
-
-
-def _least(plan: Plan, given: Training) -> None:
-    """A step is never shorter than its longest response, whatever the number of GPUs."""
-    least = plan.sheet.put(
-        "shortest step",
-        "turns * response_tokens * (params_b * sampling.weight_bytes / (bandwidth * sampling.bandwidth_share)"
-        " + sampling.step_ms / 1000) + training.step_s", "s", given, plan.work.model, plan.trainer,
-    )  # fmt: skip
-    half = "GPUs with which that is half of a step"
-    plan.sheet.put(half, "gpus * max(0, a_step - least) / least", "GPUs", plan.work, least=least)
-    plan.sheet.put("hours that no number of GPUs undercuts", "steps * least / 3600", "h", least=least)
 
 
 def _fits(plan: Plan, given: Training) -> None:
     """The arithmetic of a training itself (cobalt.training.memory and phases), for the longest sequences."""
-    sheet, on, sizes = plan.sheet, plan.trainer, plan.trainer.model.sizes
-    longest = given.longest or given.max_prompt_tokens + given.response_tokens
-    update = sheet.put(
-        "tokens of a pass of the update at most", "pass_sequences * tokens", "tokens", given, tokens=longest
-    )
+    sheet, on, sizes = plan.sheet, plan.trainer, plan.trainer.model
+    said = "tokens of a pass of the update at most"
+    update = sheet.put(said, "pass_sequences * longest", "tokens", given)
     if given.offline:
         parts = sharded(sizes, devices=on.gpus, lora_rank=given.lora_rank, tokens=update, checkpointing=True)
         phases = {"training": parts}
     else:
-        scored = sheet.put(
-            "tokens of a pass for log-probabilities at most", "scored_sequences * tokens", "tokens", given,
-            tokens=longest,
-        )  # fmt: skip
+        said = "tokens of a pass for log-probabilities at most"
+        scored = sheet.put(said, "scored_sequences * longest", "tokens", given)
         share = given.memory_share or plan.a["sampling.training_memory_share"]
         phases = online(sizes, Online(
-            on.gpus, on.memory * 1e9 / GIB, share, update, scored, longest, lora_rank=given.lora_rank,
+            on.gpus, on.memory * 1e9 / GIB, share, update, scored, given.longest, lora_rank=given.lora_rank,
             optimiser_offload=given.offload,
         ))  # fmt: skip
     for name, parts in phases.items():
@@ -206,10 +184,10 @@ def _seconds(
         put(name, formula, "s", on, passes=passes, tokens=trained, mfu=plan.a[f"training.{mfu}"])
         for name, passes, mfu in (
             ("log-probabilities", given.passes, "forward_mfu" if gpu else "cpu_mfu"),
-            ("update", _ADAPTERS if given.lora else _FULL, "mfu" if gpu else "cpu_mfu"),
+            ("update", _ADAPTERS if given.lora_rank else _FULL, "mfu" if gpu else "cpu_mfu"),
         )
     ]
-    if given.offload and gpu and not given.lora:
+    if given.offload and gpu and not given.lora_rank:
         moved = put(
             "optimiser to the GPU and back",
             "mini_batches * params_b * training.offload_bytes / (gpus * training.pcie_gb_s)", "s", given,

@@ -96,7 +96,7 @@ def built(name, **changes):
     kind, given = CONFIGS[name]
     with torch.device("meta"):
         model = AutoModelForCausalLM.from_config(kind(**COMMON | given | changes), dtype=torch.float32)
-    return model, KNOWN[name].sizes, [value for value in model.parameters() if value.dim() == 2]
+    return model, KNOWN[name], [value for value in model.parameters() if value.dim() == 2]
 
 
 @pytest.mark.parametrize("name", CONFIGS)
