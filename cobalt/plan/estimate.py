@@ -17,6 +17,18 @@ from cobalt.plan.workload import Sampling, Training, Workload
 _SUMS = (
     "prompt_tokens", "completion_tokens", "updated_tokens", "reference_tokens", "gpu_h", "cpu_h", "wall_h",
 )  # fmt: skip
+# A Parquet row has the conversation as `conversation`, `prompt` and in `extra_info`, the tests twice.
+_CONTEXTS = """
+    contexts as JSONL [GB] = rows * (disk.json_overhead * (first + shown * growth) * characters_per_token \
+        + tests * test_bytes) / 1e9
+    contexts as Parquet [GB] = disk.parquet_copies * contexts_as_JSONL * disk.parquet_share
+"""
+_MONEY = """
+    GPUs [USD] = GPU_h * price
+    evaluator [USD] = CPU_h * price.cpu_core_h
+    disk [USD] = GB * price.disk_gb_month * price.disk_months
+    in all [USD] = GPUs + evaluator + disk + providers
+"""
 
 
 @dataclass(frozen=True)
@@ -103,7 +115,7 @@ def _plan(work: Workload, a: Assumptions) -> Plan:
     if work.training:
         least = min(each.memory_share or a["sampling.training_memory_share"] for each in work.training)
         trainer = device(a, work.device, work.gpus, work.model, longest, least)
-    plan = Plan(Sheet(a.__getitem__), a, work, on, trainer)
+    plan = Plan(Sheet(a.__getitem__, (work.tasks_kind, work.responses)), a, work, on, trainer)
     basis.lengths(plan, limits)
     basis.evaluator(plan)
     return plan
@@ -117,64 +129,48 @@ def _files(plan: Plan, cut: Contexts, steps: dict[str, float]) -> float:
     for each in work.sampling:
         stored = _row(plan, each, stored if each.first_turn > 1 else 0.0)
         copies = 2 if each.hidden_tests else 1  # as sampled, and with the rates of the hidden tests
-        formula = "tasks * models * copies * row_bytes / 1e9"
-        total += sheet.put(each.name, formula, "GB", each, copies=copies, row_bytes=stored)
+        formula = f"{each.name} [GB] = tasks * models * copies * row_bytes / 1e9"
+        total += sheet.put(formula, each, copies=copies, row_bytes=stored)
     if cut.rows:
-        texts = plan.of_tasks("characters_per_token", "tests", "test_bytes")
-        jsonl = sheet.put(
-            "contexts (JSONL)",
-            "rows * (disk.json_overhead * (first + shown * growth) * characters_per_token + "
-            "tests * test_bytes) / 1e9", "GB", cut, plan, **texts,
-        )  # fmt: skip
-        # A Parquet row has the conversation as `conversation`, `prompt` and in `extra_info`, the tests twice.
-        total += jsonl + sheet.put(
-            "Parquet (conversation three times, tests twice)",
-            "disk.parquet_copies * JSONL * disk.parquet_share", "GB", JSONL=jsonl,
-        )  # fmt: skip
+        parquet = sheet.put(_CONTEXTS, cut, plan)
+        total += sheet["contexts as JSONL"] + parquet
     for given in work.training:
         total += _checkpoints(plan, given, steps[given.name])
-    return sheet.put("all files", "sum_of_these", "GB", sum_of_these=total)
+    return sheet.put("all files [GB] = sum_of_these", sum_of_these=total)
 
 
 def _row(plan: Plan, given: Sampling, before: float) -> float:
     put, made = plan.sheet.put, plan.responses[given.max_tokens]
-    texts = plan.of_tasks("characters_per_token", "test_bytes", "verdict_bytes")
-    task = before or put(
-        f"{given.name}: a task", "first * characters_per_token + 2 * tests * test_bytes", "bytes", plan,
-        tests=max(given.tests, plan.of_tasks("tests")["tests"]), **texts,
-    )  # fmt: skip
     dialogue = plan.first + given.turns * plan.growth if given.turns > 1 else 0.0
+    if not before:
+        tests = max(given.tests, plan.a[f"{plan.work.tasks_kind}.tests"])
+        formula = "first * characters_per_token + 2 * tests * test_bytes"
+        before = put(f"{given.name}: a task [bytes] = {formula}", plan, tests=tests)
     return put(
-        f"{given.name}: a row",
-        "before + disk.json_overhead * samples * (turns * (mean_response * characters_per_token + "
-        "tests * verdict_bytes) + dialogue * characters_per_token)", "bytes", given, made, before=task,
-        turns=given.turns - given.first_turn + 1, dialogue=dialogue, **texts,
+        f"{given.name}: a row [bytes] = before + disk.json_overhead * samples * (turns * (mean_response * "
+        "characters_per_token + tests * verdict_bytes) + dialogue * characters_per_token)", given, made,
+        before=before, turns=given.turns - given.first_turn + 1, dialogue=dialogue,
     )  # fmt: skip
 
 
 def _checkpoints(plan: Plan, given: Training, steps: float) -> float:
-    put, a = plan.sheet.put, plan.a
     saved = steps / given.save_every if given.save_every else 1.0
     if given.keep is not None:
         saved = min(saved, float(given.keep))
-    kept = put(f"{given.name}: checkpoints kept, the last included", "max(1, ceil(saved))", saved=saved)
-    trained = a["disk.checkpoint_bytes"] * (a["disk.adapters"] if given.lora_rank else 1.0)
-    return put(
-        f"{given.name}: checkpoints, and the exports model/ and best/",
-        "params_b * (kept * (checkpoint_bytes + disk.export_bytes) + 2 * disk.export_bytes)", "GB",
-        plan.device.model, kept=kept, checkpoint_bytes=trained,
+    name = f"{given.name}: checkpoints"
+    kept = plan.sheet.put(f"{name} kept, the last included [] = max(1, ceil(saved))", saved=saved)
+    trained = plan.a["disk.checkpoint_bytes"] * (plan.a["disk.adapters"] if given.lora_rank else 1.0)
+    return plan.sheet.put(
+        f"{name}, and the exports model/ and best/ [GB] = params_b * (kept * (checkpoint_bytes + "
+        "disk.export_bytes) + 2 * disk.export_bytes)", plan.device.model, kept=kept, checkpoint_bytes=trained,
     )  # fmt: skip
 
 
 def _money(plan: Plan, done: list[Stage], disk_gb: float) -> float:
-    sheet, price = plan.sheet, plan.a[f"gpu.{plan.work.device}.price_h"]
-    sheet.section = "money"
-    gpu_h, cpu_h = (sum(getattr(each, what) for each in done) for what in ("gpu_h", "cpu_h"))
-    sheet.put("GPUs", "GPU_h * price", "USD", GPU_h=gpu_h, price=price)
-    sheet.put("evaluator", "CPU_h * price.cpu_core_h", "USD", CPU_h=cpu_h)
-    sheet.put("disk", "GB * price.disk_gb_month * price.disk_months", "USD", GB=disk_gb)
-    providers = sum(each.usd for each in done)
-    return sheet.put("in all", "GPUs + evaluator + disk + providers", "USD", providers=providers)
+    plan.sheet.section = "money"
+    price = plan.a[f"gpu.{plan.work.device}.price_h"]
+    gpu_h, cpu_h, usd = (sum(getattr(each, what) for each in done) for what in ("gpu_h", "cpu_h", "usd"))
+    return plan.sheet.put(_MONEY, GPU_h=gpu_h, price=price, CPU_h=cpu_h, GB=disk_gb, providers=usd)
 
 
 def _by_section(lines: Sequence[Line]) -> Iterator[str]:

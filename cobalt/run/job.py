@@ -19,26 +19,18 @@ from cobalt.prompts import near
 from cobalt.rejects import failures_path
 from cobalt.rollouts.settings import MultiTurnSettings, RolloutSettings
 from cobalt.run.first_turns import FirstTurns
+from cobalt.run.runner import View
 from cobalt.run.serving import Server
-from cobalt.run.stage_cache import Shared, Stage
-from cobalt.run.view import View
+from cobalt.run.stage_cache import Shared
 
 if TYPE_CHECKING:
     from cobalt.engines.base import ChatEngine
     from cobalt.evaluator import Evaluator
-    from cobalt.tasks.reference import Judge
 
 T = TypeVar("T")
 NOT_IDENTITY = ("execution",)  # how fast, not what
 # What decides a model's answers: weights, configuration, tokenizer, chat template.
 _MODEL_FILES = ("*.safetensors", "*.bin", "*.json", "*.jinja", "*.model", "merges.txt", "vocab.txt")
-# Seconds on two idle cores, only for the time left that is shown; 0: runs beside another stage.
-_EXPECTED_S = {
-    "data": 0.5, "collect": 46, "repair": 42, "judge": 17, "contexts": 1, "ptb_contexts": 60, "parquet": 1,
-    "train": 215, "train_single": 0, "evaluate": 86, "perturb": 12, "hack_analysis": 1, "controls": 37,
-    "report": 6,
-}  # fmt: skip
-_TRAINING_START_S = 45
 
 
 class Job:
@@ -57,7 +49,7 @@ class Job:
         *,
         seed: int,
         task_seed: int,
-        file: Path = Path("configuration"),
+        file: Path,
         shared: Shared | None = None,
         smoke: bool = False,
     ) -> None:
@@ -123,18 +115,6 @@ class Job:
         """A file of the run."""
         return self.out.joinpath(*parts)
 
-    def stage(self, name: str, title: str, **rest: Any) -> Stage:
-        """A stage with its expected time scaled to the size of the run."""
-        config, tasks, size = self.config, self.config.tasks, 1.0
-        if name.startswith("train"):
-            size = (config.train.steps or 100) / 60
-        elif name in ("evaluate", "controls"):
-            size = (tasks.heldout or 175) * config.evaluate.samples / 600
-        elif name not in ("perturb", "hack_analysis", "report"):
-            size = (tasks.train or 1000) * config.collect.samples / 1200
-        start = _TRAINING_START_S if name == "train" else 0
-        return Stage(name, title, expected_s=start + size * (_EXPECTED_S[name] - start), **rest)
-
     @property
     def evaluator(self) -> Evaluator:
         """The evaluator of all stages but training, opened when first asked for."""
@@ -150,10 +130,6 @@ class Job:
             # The stages ask about parts of a task's tests, and about the same few programs again.
             self._evaluator.cache = VerdictCache(200_000, by_test=True)
         return self._evaluator
-
-    def reference_judge(self) -> Judge:
-        """The same evaluator for reference programs, whose rule is given with each request."""
-        return self.evaluator
 
     def counters(self) -> dict[str, float]:
         """Counters of the evaluator so far."""

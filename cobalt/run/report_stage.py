@@ -12,9 +12,8 @@ from typing import Any
 from cobalt.files import atomic_write
 from cobalt.manifest import versions
 from cobalt.rows import read_rows
-from cobalt.run.eval_stages import control_files, evaluated, models
+from cobalt.run.eval_stages import ARMS, control_files, evaluated, findings, models, perturbed_rows
 from cobalt.run.job import Job
-from cobalt.run.reward_hacking import ARMS, findings, perturbed_rows
 from cobalt.run.runner import Runner
 from cobalt.run.stage_cache import Outcome, Stage
 
@@ -30,7 +29,7 @@ def report_stage(job: Job, runner: Runner) -> Stage:
     if job.config.perturb is not None:
         found += [*(perturbed_rows(job, name) for name in ARMS), *findings(job)]
         pages.append(job.path("report_perturbed", "index.html"))
-    return job.stage(
+    return Stage(
         "report", "report", run=lambda: _report(job, runner), common=False,
         inputs=[*found, *control_files(job).values(), *_curves(job).values()],
         outputs=[job.path("results.json"), job.path("report.html"), *pages],
