@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -79,12 +78,11 @@ def _collect(job: Job) -> Stage:
 
     def run() -> Outcome:
         # The training tasks' first turns are in this file, which all that ask for them read.
-        counts = {
-            split: single_turn(job, _task(job, split), target, shared_first=split != "train")
+        total = sum(
+            single_turn(job, _task(job, split), target, shared_first=split != "train")
             for split, target in targets.items()
-        }
-        total = sum(counts.values())
-        return Outcome(total, total, {"tasks": counts, "programs": total * samples})
+        )
+        return Outcome(total, total)
 
     return Stage(
         "collect", "collect: first programs of the reference", run=run,
@@ -101,8 +99,7 @@ def _repair(job: Job) -> Stage:
             multi_turn(job, job.model, firsts[split], target, job.repair())
             for split, target in targets.items()
         )
-        collect = job.config.collect
-        return Outcome(total, total, {"programs": total * collect.samples * (collect.turns - 1)})
+        return Outcome(total, total)
 
     return Stage(
         "repair", "repair: further turns on feedback", run=run, inputs=list(firsts.values()),
@@ -114,11 +111,8 @@ def _judge(job: Job) -> Stage:
     made, targets = _collected(job, "trajectories"), _collected(job, "judged")
 
     def run() -> Outcome:
-        found = {split: judged(job, made[split], target) for split, target in targets.items()}
-        total = sum(each["tasks"] for each in found.values())
-        return Outcome(
-            total, total, {"pass_at_1": {split: each["pass_at_1"] for split, each in found.items()}}
-        )
+        total = sum(judged(job, made[split], target)["tasks"] for split, target in targets.items())
+        return Outcome(total, total)
 
     return Stage(
         "judge", "judge: hidden tests", run=run, inputs=list(made.values()),
@@ -194,7 +188,9 @@ def _perturbed_contexts(job: Job, folder: Path) -> int:
     multi_turn(job, job.model, first, shown, replace(job.repair(), tests="perturbed"))
     hidden = _true_rates(job, shown, folder / "hidden.jsonl")
     swapped = folder / "public_as_hidden.jsonl"
-    write_jsonl(swapped, (row | {"hidden_test_cases": row["public_test_cases"]} for row in _rows(shown)))
+    write_jsonl(
+        swapped, (row | {"hidden_test_cases": row["public_test_cases"]} for _, row in read_rows(shown))
+    )
     public = _true_rates(job, swapped, folder / "public.jsonl")
     true = folder / "judged.jsonl"
     write_jsonl(true, (
@@ -202,7 +198,7 @@ def _perturbed_contexts(job: Job, folder: Path) -> int:
             "all_pass_rates": hidden[row["id"]],
             "public_pass_rates": [list(rates) for rates in zip(*public[row["id"]], strict=True)],
         }
-        for row in _rows(shown)
+        for _, row in read_rows(shown)
     ))  # fmt: skip
     contexts, made = folder / "contexts.jsonl", folder / "made"
     done = build_contexts(true, contexts, model_name=str(job.model), **_cut(job))
@@ -221,11 +217,7 @@ def _first_turn(job: Job, row: Row, where: str) -> Row:
 
 def _true_rates(job: Job, rows: Path, target: Path) -> dict[Any, list[list[float]]]:
     judged(job, rows, target)
-    return {row["id"]: row["all_pass_rates"] for row in _rows(target)}
-
-
-def _rows(path: Path) -> Iterator[Row]:
-    return (row for _, row in read_rows(path))
+    return {row["id"]: row["all_pass_rates"] for _, row in read_rows(target)}
 
 
 def _parquet(job: Job) -> Stage:
@@ -303,11 +295,8 @@ def _openings(job: Job) -> list[dict[str, Any]]:
     """Contexts without programs for the development tasks."""
     return [
         {
-            "example_id": row["id"],
-            "conversation": job.prompts.messages(row["instruction"]),
-            "test_cases": row["test_cases"],
-            "difficulty": row["difficulty"],
-            "prev_best_pass_rate": 0.0,
+            "example_id": row["id"], "conversation": job.prompts.messages(row["instruction"]),
+            "test_cases": row["test_cases"], "difficulty": row["difficulty"], "prev_best_pass_rate": 0.0,
         }
         for _, row in read_rows(_task(job, "dev"))
-    ]
+    ]  # fmt: skip
