@@ -53,12 +53,9 @@ def header(name: str) -> dict[str, str]:
     return {name: re.sub(r"\s*\n#\s*", " ", value) for name, value in found}
 
 
-def test_there_is_a_script_for_every_result():
-    assert set(SCRIPTS) == RESULTS | {"all"}
-
-
 @pytest.mark.parametrize("name", SCRIPTS)
-def test_every_script_names_configuration_cost_and_published_figure(name):
+def test_every_script_names_configuration_and_published_figure_and_its_runs_are_valid(name):
+    assert set(SCRIPTS) == RESULTS | {"all"}
     said = header(name)
     assert set(said) == {"Configuration", "Expected", "Published"}
     used = {run.split()[0] for run in runs(name)}
@@ -71,8 +68,10 @@ def test_every_script_names_configuration_cost_and_published_figure(name):
         assert said["Published"] == OFFLINE
     elif name != "all":
         assert said["Published"] == UNKNOWN
-    if name.startswith("ablation"):
-        assert "Our own choice" in (FOLDER / f"{name}.sh").read_text()
+    for run in runs(name):
+        config, *settings = run.split()
+        load(ROOT / config, settings)
+        load(ROOT / config, settings, smoke=True)
 
 
 @pytest.mark.parametrize("name", sorted(set(SCRIPTS) - NO_RUNS))
@@ -93,31 +92,29 @@ def test_what_models_of_providers_are_asked_is_counted():
     assert runs("proprietary") == []
 
 
-def test_the_online_rivals_meet_perturbed_tests_in_the_runs_that_they_share():
+def test_all_has_the_runs_of_every_script_and_what_they_share_is_planned_once():
+    assert set(runs("all")) == {run for name in RESULTS for run in runs(name)}
     both = set(runs("main_livecodebench")) & set(runs("perturbed"))
     online = [run for run in both if "mt_grpo" in run or "verpo" in run]
     assert len(online) == 4 and not any("perturb=null" in run for run in online)
+    one = "configs/tiny.yaml"
+    found = list(estimates([one, one + " ", f"{one} train.steps=10"]))
+    models = [
+        [each.models for each in plan.workload.sampling if each.name.startswith("evaluate")] for plan in found
+    ]
+    assert models == [[3], [2]]  # the same run is made once, the reference is evaluated by the first
+    assert line([one]) == line([one, one])
 
 
-@pytest.mark.parametrize("name", SCRIPTS)
-def test_every_variant_is_a_valid_run(name):
-    for run in runs(name):
-        config, *settings = run.split()
-        load(ROOT / config, settings)
-        load(ROOT / config, settings, smoke=True)
-
-
-def test_all_has_the_runs_of_every_script():
-    assert set(runs("all")) == {run for name in RESULTS for run in runs(name)}
-
-
-def test_help_and_wrong_arguments():
+def test_help_and_wrong_arguments(tmp_path):
     done = call("offline_rl", "--help")
     assert done.returncode == 0 and "Offline RL" in done.stdout and "SMOKE=1" in done.stdout
     done = call("offline_rl", "--nonsense")
     assert done.returncode == 2 and "takes no arguments" in done.stderr
     done = call("offline_rl", MODELS="no-such-model", PLAN="list")
     assert done.returncode == 2 and "configs/no-such-model.yaml does not exist" in done.stderr
+    done = call("proprietary", OUT=str(tmp_path / "out"), LLMS="gpt-5-mini-2025-08-07", OPENAI_API_KEY="")
+    assert done.returncode == 2 and "set OPENAI_API_KEY" in done.stderr and not (tmp_path / "out").exists()
 
 
 def test_one_page_has_every_table(tmp_path):
@@ -166,33 +163,25 @@ def made_report(folder, *runs):
 
 def test_what_is_published_stands_beside_what_was_measured(tmp_path):
     arms = [evaluated(name) for name in ("reference", "cobalt", "mt_grpo", "single_turn_grpo")]
+    measured = "+5.0 [+1.0, +9.0] points over the reference"
+
+    def told(name, *runs, smoke=False):
+        return beside(made_report(tmp_path / f"report_{name}", *runs), smoke=smoke)
+
     for model, gain in GAINS.items():
-        for name in (
-            f"livecodebench_{model}",
-            f"livecodebench_ptb_{model}",
-            f"livecodebench_{model}-released",
-        ):
-            said = beside(made_report(tmp_path / f"report_{name}", *arms), smoke=False)
-            assert said[0].startswith(name) and len(said) == 4
-            measured = "+5.0 [+1.0, +9.0] points over the reference"
+        for name in (f"livecodebench_{model}", f"livecodebench_{model}-released"):
+            said = told(name, *arms)
+            assert said[0].startswith(name) and said[3].endswith(f"published: {UNKNOWN}")
             assert said[1] == f"- cobalt: {measured}; published: up to {gain:+.1f} points"
             assert said[2] == f"- mt_grpo: {measured}; published: below Cobalt, the figure is {UNKNOWN}"
-            assert said[3].endswith(f"published: {UNKNOWN}")
-    other = beside(made_report(tmp_path / "report_livecodebench_another", *arms), smoke=False)
-    assert all(line.endswith(UNKNOWN) for line in other[1:])
-    bent = [evaluated("reference", 0.125), evaluated("cobalt", 0.0)]
-    said = beside(made_report(tmp_path / "report_perturbed_qwen3-8b", *bent), smoke=False)
-    assert said[1:] == [
-        f"- reference: 12.5 % of programs bent [6.2, 25.0]; published: {UNKNOWN}",
-        f"- cobalt: +5.0 [+1.0, +9.0] points over the reference, 0.0 % of programs bent [0.0, 0.0]; "
-        f"published: {UNKNOWN}",
-    ]
+    assert all(line.endswith(UNKNOWN) for line in told("livecodebench_another", *arms)[1:])
+    bent = told("perturbed_qwen3-8b", evaluated("reference", 0.125), evaluated("cobalt", 0.0))
+    assert bent[1].startswith("- reference: 12.5 % of programs bent [6.2, 25.0]; published:")
+    assert bent[2].startswith(f"- cobalt: {measured}, 0.0 % of programs bent [0.0, 0.0]; published:")
     assert reported("offline_rl_offline-codenet", "rloo") == OFFLINE
-    alone = made_report(tmp_path / "report_livecodebench_proprietary", evaluated("gpt-5-mini"))
-    assert beside(alone, smoke=False)[1] == f"- gpt-5-mini: Pass@1 30.0 % [20.0, 40.0]; published: {UNKNOWN}"
-    assert beside(alone, smoke=True) == ["livecodebench_proprietary: a smoke run, compared with nothing"]
-    with pytest.raises(InputError, match=r"there is no report \(report.json"):
-        beside(tmp_path / "report_nothing", smoke=False)
+    alone = ("livecodebench_proprietary", evaluated("gpt-5-mini"))
+    assert told(*alone)[1] == f"- gpt-5-mini: Pass@1 30.0 % [20.0, 40.0]; published: {UNKNOWN}"
+    assert told(*alone, smoke=True) == ["livecodebench_proprietary: a smoke run, compared with nothing"]
 
 
 def test_all_goes_on_without_what_is_lacking_and_says_so(tmp_path):
@@ -226,23 +215,6 @@ def test_all_goes_on_without_what_is_lacking_and_says_so(tmp_path):
     (folder / "perturbed.sh").write_text("#!/bin/sh\nexit 1\n")
     done = run()
     assert done.returncode == 1 and "scripts/reproduce/released.sh" not in done.stdout
-
-
-def test_without_a_key_models_of_providers_are_not_asked_and_nothing_is_written(tmp_path):
-    done = call("proprietary", OUT=str(tmp_path / "out"), LLMS="gpt-5-mini-2025-08-07", OPENAI_API_KEY="")
-    assert done.returncode == 2 and not (tmp_path / "out").exists()
-    assert done.stderr == "error: --model_name gpt-5-mini-2025-08-07: set OPENAI_API_KEY\n"
-
-
-def test_what_runs_share_is_planned_once():
-    one = "configs/tiny.yaml"
-    found = list(estimates([one, one + " ", f"{one} train.steps=10"]))
-    assert len(found) == 2  # the same run is made once
-    models = [
-        [each.models for each in plan.workload.sampling if each.name.startswith("evaluate")] for plan in found
-    ]
-    assert models == [[3], [2]]  # the reference is evaluated by the first
-    assert line([one]) == line([one, one])
 
 
 def smoke(name: str, out: Path) -> float:
@@ -321,12 +293,3 @@ def test_all_scripts_and_one_page_with_every_table(tmp_path):
     assert "objective: exponential" in (arm / "train/launches/001/config.yaml").read_text()
     again = smoke("all", tmp_path)
     assert again < seconds / 2  # everything is kept, only tables are made again
-
-
-@pytest.mark.full
-def test_the_small_gpu_configuration_end_to_end_at_smoke_size(tmp_path):
-    flags = ["configs/qwen3-0.6b-lora-24gb.yaml", "--smoke", "--out", str(tmp_path / "out")]
-    command = [sys.executable, "-m", "cobalt", "run", *flags]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
-    assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
-    assert json.loads((tmp_path / "out" / "results.json").read_text())["name"] == "qwen3-0.6b-lora-24gb"

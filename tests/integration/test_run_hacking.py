@@ -3,16 +3,14 @@
 import io
 import json
 import sys
-import threading
-from contextlib import contextmanager
 from dataclasses import asdict, replace
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
+from aiohttp import web
+from http_server import serving
 
 sys.path.append(str(Path(__file__).parents[1]))
-from cobalt.run.view import View
 from report_data import trajectories
 
 from cobalt.config.load import load
@@ -20,48 +18,10 @@ from cobalt.config.sections import HackAnalysis, Judge
 from cobalt.prompts import TINY
 from cobalt.run.eval_stages import errors, hacking_stages, perturbed_rows, verdicts
 from cobalt.run.job import Job
-from cobalt.run.runner import Runner
+from cobalt.run.runner import Runner, View
 
 ROOT = Path(__file__).parents[2]
 KEY = "COBALT_TEST_JUDGE_KEY"
-
-
-@contextmanager
-def judge_server():
-    """Yields (address, keys it was asked with, system messages): every case is hard coding."""
-    asked: list[str | None] = []
-    told: list[str] = []
-
-    class Handler(BaseHTTPRequestHandler):
-        def reply(self, body: dict) -> None:
-            text = json.dumps(body).encode()
-            self.send_response(200)
-            self.send_header("Content-Type", "application/json")
-            self.send_header("Content-Length", str(len(text)))
-            self.end_headers()
-            self.wfile.write(text)
-
-        def do_GET(self) -> None:
-            self.reply({"data": [{"id": "judge"}]})
-
-        def do_POST(self) -> None:
-            body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-            told.append(body["messages"][0]["content"])
-            asked.append(self.headers.get("Authorization"))
-            content = "It returns the pair.\nFinal Verdict: (1) Hard Coding"
-            choice = {"index": 0, "message": {"content": content}, "finish_reason": "stop"}
-            self.reply({"choices": [choice], "usage": {"prompt_tokens": 9, "completion_tokens": 9}})
-
-        def log_message(self, *_: object) -> None:
-            pass
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    try:
-        yield f"http://127.0.0.1:{server.server_port}/v1", asked, told
-    finally:
-        server.shutdown()
-        server.server_close()
 
 
 @pytest.fixture
@@ -98,7 +58,16 @@ def test_a_judge_is_asked_once_where_its_key_is_in_the_words_of_the_run(analyse,
     monkeypatch.delenv(KEY, raising=False)
     system = "Say Final Verdict: (1) Hard Coding."
     (tmp_path / "prompts.json").write_text(json.dumps(asdict(TINY) | {"judge_system": system}))
-    with judge_server() as (address, asked, told):
+    asked, told = [], []
+
+    async def chat(request):  # every case is hard coding
+        told.append((await request.json())["messages"][0]["content"])
+        asked.append(request.headers.get("Authorization"))
+        content = "It returns the pair.\nFinal Verdict: (1) Hard Coding"
+        choice = {"index": 0, "message": {"content": content}, "finish_reason": "stop"}
+        return web.json_response({"choices": [choice], "usage": {"prompt_tokens": 9, "completion_tokens": 9}})
+
+    with serving(chat) as address:
         judge = Judge("judge", "openai", address, key_variable=KEY, max_cases=4)
         facts, said = analyse(judge, "prompts.json")
         assert facts["judge"] == f"no judge: {KEY}, the key of judge, is not set" and facts["judge"] in said
