@@ -1,7 +1,6 @@
 """A very small demo from tasks to page: interrupted, killed, continued, finished, refused."""
 
 import json
-import os
 import signal
 import subprocess
 import sys
@@ -9,6 +8,7 @@ import time
 from pathlib import Path
 
 import pytest
+from processes import gone
 
 ROOT = Path(__file__).parents[2]
 MODEL = ROOT / "models" / "tiny-reference"
@@ -65,20 +65,6 @@ class Demo:
         return json.loads((self.out / "stages" / f"{stage}.json").read_text())
 
 
-def processes_of(out: Path) -> list[str]:
-    found = []
-    for entry in Path("/proc").iterdir():
-        if entry.name.isdigit():
-            try:
-                command = (entry / "cmdline").read_bytes()
-                environment = (entry / "environ").read_bytes()
-            except OSError:
-                continue
-            if os.fsencode(out) in command or os.fsencode(out) in environment:
-                found.append(command.decode(errors="replace"))
-    return found
-
-
 def check(demo: Demo, control: bool) -> None:
     """The finished run has everything that `results.json` promises, and its numbers agree with its rows."""
     found = demo.results()
@@ -119,7 +105,7 @@ def test_a_run_is_interrupted_continued_finished_and_left_alone(tmp_path):
     demo.until(process, "] repair: further turns on feedback ...", more_s=1.0)
     process.send_signal(signal.SIGINT)
     assert process.wait(timeout=60) == 130
-    assert processes_of(demo.out) == []
+    assert gone(demo.out, 1)
 
     assert demo.run() == 0, demo.said()
     assert "collect: first programs of the reference: unchanged, kept, 16 rows" in demo.said()
@@ -153,10 +139,7 @@ def test_a_run_with_both_trainings_survives_interrupts_and_kills_anywhere(tmp_pa
         demo.until(process, text, more_s)
         process.send_signal(how)
         assert process.wait(timeout=120) == (130 if how == signal.SIGINT else -how)
-        deadline = time.monotonic() + 30
-        while processes_of(demo.out) and time.monotonic() < deadline:
-            time.sleep(0.2)
-        assert processes_of(demo.out) == []
+        assert gone(demo.out, 30)
     assert demo.run() == 0, demo.said()
     check(demo, control=True)
     for name in ("collect/single", "collect/judged", "evaluate/cobalt_eval"):

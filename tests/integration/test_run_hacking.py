@@ -28,9 +28,9 @@ KEY = "COBALT_TEST_JUDGE_KEY"
 def analyse(tmp_path):
     """Runs the stage on made-up dialogues; returns its facts and what was said."""
 
-    def run(judge: Judge | None, prompts: str = "tiny") -> tuple[dict, str]:
+    def run(judge: Judge) -> tuple[dict, str]:
         config = load(ROOT / "configs" / "tiny.yaml")
-        model = replace(config.model, prompts=prompts)
+        model = replace(config.model, prompts="prompts.json")
         config = replace(config, hack_analysis=HackAnalysis(judge=judge), model=model)
         reference, file = ROOT / "models/tiny-reference", tmp_path / "run.yaml"
         said = io.StringIO()
@@ -53,8 +53,6 @@ def analyse(tmp_path):
 
 
 def test_a_judge_is_asked_once_where_its_key_is_in_the_words_of_the_run(analyse, tmp_path, monkeypatch):
-    facts, said = analyse(None)
-    assert not facts["judged"] and "verdicts" not in facts["cobalt"] and "judge" not in said
     monkeypatch.delenv(KEY, raising=False)
     system = "Say Final Verdict: (1) Hard Coding."
     (tmp_path / "prompts.json").write_text(json.dumps(asdict(TINY) | {"judge_system": system}))
@@ -69,14 +67,14 @@ def test_a_judge_is_asked_once_where_its_key_is_in_the_words_of_the_run(analyse,
 
     with serving(chat) as address:
         judge = Judge("judge", "openai", address, key_variable=KEY, max_cases=4)
-        facts, said = analyse(judge, "prompts.json")
+        facts, said = analyse(judge)
         assert facts["judge"] == f"no judge: {KEY}, the key of judge, is not set" and facts["judge"] in said
         assert not facts["judged"] and not asked
         monkeypatch.setenv(KEY, "secret")
-        facts, said = analyse(judge, "prompts.json")
+        facts, said = analyse(judge)
         assert facts["judge"] == "judge: judge" and facts["cobalt"]["verdicts"]["(1) Hard Coding"] == 4
         assert set(asked) == {"Bearer secret"} and len(asked) == 8 and set(told) == {system}
         monkeypatch.delenv(KEY)
-        again, _ = analyse(judge, "prompts.json")  # the verdicts stay, although the key has gone
+        again, _ = analyse(judge)  # the verdicts stay, although the key has gone
         assert again["judged"] and len(asked) == 8
     assert "secret" not in json.dumps(facts) + said

@@ -139,77 +139,62 @@ def test_few_columns_are_enough(released, tmp_path):
     assert rows(tmp_path / "out" / "contexts" / "train.jsonl")[0]["difficulty"] == "UNKNOWN"
 
 
-def change(path, number, **fields):
-    found = rows(path)
-    found[number] = {name: value for name, value in (found[number] | fields).items() if value is not ...}
-    put(path, found)
+def changed(name, number, **fields):
+    """Spoils a row of a file: other fields, ... for none."""
+
+    def spoil(folder):
+        found = rows(folder / name)
+        found[number] = {key: value for key, value in (found[number] | fields).items() if value is not ...}
+        put(folder / name, found)
+
+    return spoil
 
 
 def several(folder):
-    for name in ("qwen", "r1"):
-        shutil.copy(folder / "trajectories" / "train.jsonl", folder / "trajectories" / f"{name}.jsonl")
-    (folder / "trajectories" / "train.jsonl").unlink()
+    shutil.copy(folder / "trajectories" / "train.jsonl", folder / "trajectories" / "r1.jsonl")
+    (folder / "trajectories" / "train.jsonl").rename(folder / "trajectories" / "qwen.jsonl")
     (folder / "trajectories" / "validation.jsonl").unlink()
 
 
-def inside(folder):
-    found = rows(folder / "tasks" / "train.jsonl")
-    held = rows(folder / "tasks" / "validation.jsonl")[2]
-    put(folder / "tasks" / "train.jsonl", [*found, held | {"id": 99}])
+def held(kind, number=2):
+    """Puts a development task among the training tasks."""
+
+    def spoil(folder):
+        train, dev = (folder / kind / f"{split}.jsonl" for split in ("train", "validation"))
+        put(train, [*rows(train), rows(dev)[number] | {"id": 99}])
+
+    return spoil
 
 
-def held_in_trajectories(folder):
-    found, other = (rows(folder / "trajectories" / f"{name}.jsonl") for name in ("train", "validation"))
-    put(folder / "trajectories" / "train.jsonl", [*found, other[0] | {"id": 99}])
+TASKS, DEV, DIALOGUES = "tasks/train.jsonl", "tasks/validation.jsonl", "trajectories/train.jsonl"
+NONE = '{"inputs": [], "outputs": []}'
+BAD = [
+    (changed(TASKS, 3, instruction=..., question=...), r"train\.jsonl:4: field 'instruction' is missing"),
+    (changed(TASKS, 0, hidden_test_cases=..., test_cases=NONE), r"jsonl:1: field 'public_test_cases' holds"),
+    (lambda folder: put(folder / DEV, []), "validation|no tasks|no rows"),
+    (changed(DEV, 1, id=0), r"validation\.jsonl:2: 'id' 0 occurs twice"),
+    (changed(TASKS, 1, modified_test_cases="{}"), r"jsonl:2: field 'modified_test_cases': a perturbed task"),
+    (
+        changed("ptb/validation.jsonl", 4, modified_test_cases=...),
+        r"ptb/validation.*:5: fields",
+    ),
+    (held("tasks"), r"train.*:17: field 'question': .*tasks/valid.*:3, .*tasks.overlap=drop"),
+    (held("trajectories", 0), r"trajectories/train\.jsonl:17: field 'question': .*tasks/valid.*:1, "),
+    (
+        changed(DIALOGUES, 2, public_pass_rates=[[1.0] * 3] * 4),
+        r"jsonl:3: public_pass_rates\[0\] has",
+    ),
+    (changed(DIALOGUES, 5, all_pass_rates=...), r"jsonl:6: field 'all_pass_rates' is missing: eval_multi"),
+    (several, r"holds several files for 'dev': name one of them \(qwen\.jsonl, r1"),
+    (
+        lambda folder: shutil.rmtree(folder / "trajectories"),
+        r"released\.yaml: .* trajectories .*, which",
+    ),
+]
 
 
-NO_TESTS = '{"inputs": [], "outputs": []}'
-BAD = {
-    "a missing column": (
-        lambda f: change(f / "tasks" / "train.jsonl", 3, instruction=..., question=...),
-        r"tasks/train\.jsonl:4: field 'instruction' is missing",
-    ),
-    "tests that do not fit": (
-        lambda f: change(f / "tasks" / "train.jsonl", 0, hidden_test_cases=..., test_cases=NO_TESTS),
-        r"tasks/train\.jsonl:1: field 'public_test_cases' holds a test that 'test_cases' does not",
-    ),
-    "an empty split": (lambda f: put(f / "tasks" / "validation.jsonl", []), "validation|no tasks|no rows"),
-    "a doubled id": (
-        lambda f: change(f / "tasks" / "validation.jsonl", 1, id=0),
-        r"validation\.jsonl:2: 'id' 0 occurs twice",
-    ),
-    "a perturbed task to train on": (
-        lambda f: change(f / "tasks" / "train.jsonl", 1, modified_test_cases="{}"),
-        r"train\.jsonl:2: field 'modified_test_cases': a perturbed task",
-    ),
-    "a plain task among perturbed ones": (
-        lambda f: change(f / "ptb" / "validation.jsonl", 4, modified_test_cases=...),
-        r"ptb/validation.*:5: fields 'modified_test_cases' and 'perturbed_public_test_cases' are missing",
-    ),
-    "development tasks inside training": (inside, r"train.*:17: field 'question': .*tasks/valid.*:3, "),
-    "development tasks in trajectories": (
-        held_in_trajectories, r"trajectories/train\.jsonl:17: field 'question': .*tasks/valid.*:1, ",
-    ),
-    "axes that do not fit": (
-        lambda f: change(f / "trajectories" / "train.jsonl", 2, public_pass_rates=[[1.0] * 3] * 4),
-        r"trajectories/train\.jsonl:3: public_pass_rates\[0\] has 3 rates for 4 samples",
-    ),
-    "trajectories without hidden tests": (
-        lambda f: change(f / "trajectories" / "train.jsonl", 5, all_pass_rates=...),
-        r"trajectories/train\.jsonl:6: field 'all_pass_rates' is missing: eval_multi_turn\.py",
-    ),
-    "trajectories of several models": (
-        several, r"holds several files for 'dev': name one of them \(qwen\.jsonl, r1",
-    ),
-    "no such trajectories": (
-        lambda f: shutil.rmtree(f / "trajectories"), r"released\.yaml: .* trajectories .*, which does not",
-    ),
-}  # fmt: skip
-
-
-@pytest.mark.parametrize("what", BAD)
-def test_bad_files_are_refused_before_anything_is_written(what, released, tmp_path):
-    spoil, said = BAD[what]
+@pytest.mark.parametrize(("spoil", "said"), BAD)
+def test_bad_files_are_refused_before_anything_is_written(spoil, said, released, tmp_path):
     spoil(tmp_path)
     with pytest.raises(InputError, match=said) as error:
         main([str(released), "--out", str(tmp_path / "out"), "--until", "parquet"])
@@ -217,8 +202,8 @@ def test_bad_files_are_refused_before_anything_is_written(what, released, tmp_pa
 
 
 def test_what_is_in_both_splits_can_be_left_out(released, tmp_path):
-    inside(tmp_path)
-    held_in_trajectories(tmp_path)
+    held("tasks")(tmp_path)
+    held("trajectories", 0)(tmp_path)
     flags = ["--set", "tasks.overlap=drop", "--until", "parquet"]
     assert main([str(released), "--out", str(tmp_path / "out"), *flags]) == 0
     assert len(rows(tmp_path / "out" / "tasks" / "train.jsonl")) == 16

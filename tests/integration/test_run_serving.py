@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 from chat_server import add_task
+from processes import found, gone
 
 from cobalt.config.sections import Serving
 from cobalt.errors import InfraError
@@ -18,33 +19,6 @@ from cobalt.run.serving import Server
 HERE = Path(__file__).parent
 ROOT = HERE.parents[1]
 CHAT = [sys.executable, str(HERE / "chat_process.py"), "{port}"]
-
-
-def alive(mark: str) -> list[int]:
-    """Processes with a word in their command lines."""
-    found = []
-    for entry in Path("/proc").iterdir():
-        if entry.name.isdigit():
-            try:
-                if mark.encode() in (entry / "cmdline").read_bytes():
-                    found.append(int(entry.name))
-            except OSError:
-                continue
-    return found
-
-
-def environment_of(entry: Path) -> list[bytes]:
-    try:
-        return (entry / "environ").read_bytes().split(b"\0")
-    except OSError:
-        return []
-
-
-def gone(mark: str, within_s: float = 60) -> bool:
-    deadline = time.monotonic() + within_s
-    while alive(mark) and time.monotonic() < deadline:
-        time.sleep(0.1)
-    return not alive(mark)
 
 
 def served(folder: Path, command: list[str], start_s: int = 120) -> Server:
@@ -64,14 +38,12 @@ def test_a_server_is_started_answers_and_is_ended(tmp_path):
         with urllib.request.urlopen(f"{url}/v1/models", timeout=20) as response:
             assert json.load(response)["data"][0]["id"] == "scripted"
         assert server.url() == url  # not started twice
-        (child,) = alive(mark)
-        environment = environment_of(Path(f"/proc/{child}"))
-        marked = next(each for each in environment if each.startswith(b"COBALT_RUN_DIR="))
+        (child,) = found(mark)
+        private = child.environ()["COBALT_RUN_DIR"]
+        assert len(found(f"COBALT_RUN_DIR={private}")) > 1
     finally:
         server.close()
-    assert gone(mark)
-    left = [entry.name for entry in Path("/proc").iterdir() if marked in environment_of(entry)]
-    assert left == [] and not Path(marked.partition(b"=")[2].decode()).exists()
+    assert gone(mark) and gone(f"COBALT_RUN_DIR={private}", 1) and not Path(private).exists()
     server.close()
 
 
@@ -156,7 +128,7 @@ def test_a_run_serves_its_model_is_killed_and_continues(tmp_path):
     journal = run.out / "collect" / "trajectories.jsonl.journal"
     process = run.start()
     run.until(process, lambda: journal.exists() and journal.stat().st_size)
-    assert alive(run.mark)
+    assert found(run.mark)
     process.send_signal(signal.SIGKILL)
     process.wait(30)
     assert gone(run.mark)  # the server went with the run
