@@ -27,7 +27,7 @@ class Model(Sizes):
         return self.parameters / 1e9
 
 
-KNOWN = {name: Model(*row, name=name) for name, row in TABLES["models"].items()}
+KNOWN = {name: Model(*[*row, name]) for name, row in TABLES["models"].items()}
 
 
 def shape(name: str, folder: Path | None = None) -> Model:

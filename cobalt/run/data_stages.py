@@ -192,8 +192,7 @@ def _perturbed_contexts(job: Job, folder: Path) -> int:
         swapped, (row | {"hidden_test_cases": row["public_test_cases"]} for _, row in read_rows(shown))
     )
     public = _true_rates(job, swapped, folder / "public.jsonl")
-    true = folder / "judged.jsonl"
-    write_jsonl(true, (
+    write_jsonl(true := folder / "judged.jsonl", (
         row | {
             "all_pass_rates": hidden[row["id"]],
             "public_pass_rates": [list(rates) for rates in zip(*public[row["id"]], strict=True)],
@@ -210,9 +209,8 @@ def _perturbed_contexts(job: Job, folder: Path) -> int:
 def _first_turn(job: Job, row: Row, where: str) -> Row:
     """A task with its first programs, of a row that also holds the turns that followed."""
     require(row, "responses", list, where)
-    return complete(
-        {name: value for name, value in row.items() if name not in _FOLLOWING}, where, job.prompts
-    )
+    kept = {name: value for name, value in row.items() if name not in _FOLLOWING}
+    return complete(kept, where, job.prompts)
 
 
 def _true_rates(job: Job, rows: Path, target: Path) -> dict[Any, list[list[float]]]:

@@ -148,16 +148,10 @@ def hacking_stages(job: Job) -> list[Stage]:
 
 
 def _perturb(job: Job, given: Perturb) -> Stage:
-    folder, tasks, trained = (
-        job.path("perturb"),
-        job.path("perturb", "tasks.jsonl"),
-        job.path("train", "model"),
-    )
+    tasks, trained = job.path("perturb", "tasks.jsonl"), job.path("train", "model")
     settings = replace(job.evaluation(given.samples, given.turns), tests="perturbed")
-    if given.source in SPLITS:
-        local: Path | None = job.path("tasks", f"{given.source}.jsonl")
-    else:
-        local = local_path(data_at(given.source, job.file))
+    split = job.path("tasks", f"{given.source}.jsonl") if given.source in SPLITS else None
+    local = split or local_path(data_at(given.source, job.file))
 
     def run() -> Outcome:
         count = perturbed(job, given.source, tasks, limit=given.limit, seed=given.seed)
@@ -170,7 +164,7 @@ def _perturb(job: Job, given: Perturb) -> Stage:
     return Stage(
         "perturb", "perturb: dialogues on wrong tests", run=run,
         inputs=[*([] if local is None else [local]), trained],
-        outputs=[tasks, *(perturbed_rows(job, name) for name in ARMS)], owns=[folder],
+        outputs=[tasks, *(perturbed_rows(job, name) for name in ARMS)], owns=[tasks.parent],
         settings={"limit": given.limit, "perturbation_seed": given.seed, "n": settings.samples,
                   "trained_engine": job.config.model.trained_engine,
                   "source": given.source if local is None else None,
