@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from importlib.machinery import PathFinder
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from cobalt.config import recipes
 from cobalt.config.config import STORED, on_contexts
@@ -54,15 +54,14 @@ class _Training:
     def stage(self, title: str) -> Stage:
         """On a CPU two trainings leave a core idle part of the time, so the control runs beside the other."""
         job, given = self.job, self.given
-        own = [Path(_recipe(job, self.recipe))] if is_own(self.recipe) else []
         settings = {
             "recipe": self.recipe, "seed": job.seed, "model_sha256": job.model_sha256,
-            "prompts": job.prompts.sha256, "modules": _modules(job, self.recipe),
+            "prompts": job.prompts.sha256, **_decides(job, self.recipe),
             **plain(replace(given, overrides=overrides(given))),
         }  # fmt: skip
         files = [path for path in (*self._data(), self.ptb, self._steps_from()) if path is not None]
         return Stage(
-            self.name, title, run=self.run, inputs=[*files, *own],
+            self.name, title, run=self.run, inputs=files,
             outputs=[self.out / "model", self.out / "metrics.jsonl"], owns=[self.out], settings=settings,
             beside="train" if self.control and given.profile == "cpu" else None, stop=self._stopped.set,
         )  # fmt: skip
@@ -96,8 +95,7 @@ class _Training:
         train_file, val_file = self._data()
         return train(
             train_file=train_file, val_file=val_file, model=job.model, output=self.out, profile=given.profile,
-            recipe=_recipe(job, self.recipe), scale=given.scale, steps=steps,
-            seed=job.seed,
+            recipe=_recipe(job, self.recipe), scale=given.scale, steps=steps, seed=job.seed,
             evaluator=None if self.recipe in STORED else job.config.execution.evaluator,
             reward_profile=given.reward_profile, ptb_file=self.ptb, prompts=job.prompts_source,
             overrides=overrides(given), label=self.label, stop=stop,
@@ -121,22 +119,20 @@ def _recipe(job: Job, recipe: str) -> str:
     return str((job.file.parent / recipe).resolve()) if is_own(recipe) else recipe
 
 
-def _modules(job: Job, recipe: str) -> dict[str, str]:
-    """Hashes of the modules in which a reward and plug-ins of one's own are: what they say decides, too."""
+def _decides(job: Job, recipe: str) -> dict[str, Any]:
+    """What the files of the recipe say, and hashes of the modules of a reward and plug-ins of one's own."""
     given, path = job.config.train, _recipe(job, recipe)
     found = recipes.read(path, given.profile, given.scale, given.overrides)
-    names = [
-        found.text("cobalt.reward").partition(":")[0],
-        *re.findall(r"[\w.]+", found.text("cobalt.plugins")),
-    ]
+    reward = found.text("cobalt.reward").partition(":")[0]
     hashes = {}
-    for name in {each.partition(".")[0] for each in names} - {"", "None"}:
+    for module in (reward, *re.findall(r"[\w.]+", found.text("cobalt.plugins"))):
+        name = module.partition(".")[0]
         spec = PathFinder.find_spec(name, [str(Path(path).parent), *sys.path])
         if spec is not None and spec.origin is not None:
             file = Path(spec.origin)
             files = sorted(file.parent.rglob("*.py")) if spec.submodule_search_locations else [file]
             hashes[name] = " ".join(map(file_sha256, files))
-    return hashes
+    return {"verl": found.values, "modules": hashes}
 
 
 def overrides(given: Train) -> list[str]:

@@ -121,24 +121,19 @@ def test_one_page_has_every_table(tmp_path):
     with pytest.raises(InputError, match="there are no reports"):
         page(tmp_path)
     for report, table in (("taco_dev_a", "steps"), ("taco_dev_a", "pass_at_1"), ("ablation_turns_b", "cost")):
-        folder = tmp_path / f"report_{report}" / "tables"
-        folder.mkdir(parents=True, exist_ok=True)
+        (folder := tmp_path / f"report_{report}" / "tables").mkdir(parents=True, exist_ok=True)
         made_report(folder.parent, evaluated("reference"), evaluated("cobalt"))
-        (folder / f"{table}.md").write_text(
-            f"**{table} of {report}**\n\n| a | b |\n|---|---|\n| <b>1</b> | 2 |\n"
-        )
-    text = page(tmp_path).read_text()
-    assert text.index("cost of ablation_turns_b") < text.index("pass_at_1 of taco_dev_a")
-    assert text.index("pass_at_1 of taco_dev_a") < text.index("steps of taco_dev_a")
-    assert text.count("<table>") == 3 and "<td><b>" not in text
-    assert 'href="report_taco_dev_a/index.html"' in text and "smoke run" not in text
-    assert text.count("<li>cobalt: +5.0 [+1.0, +9.0] points over the reference; published: not given") == 2
-    run = tmp_path / "qwen3-8b" / "cobalt"
-    run.mkdir(parents=True)
-    for smoke in (False, True):
+        text = f"**{table} of {report}**\n\n| a | b |\n|---|---|\n| <b>1</b> | 2 |\n"
+        (folder / f"{table}.md").write_text(text)
+    (run := tmp_path / "qwen3-8b" / "cobalt").mkdir(parents=True)
+    for smoke in (True, False):
         (run / "results.json").write_text(json.dumps({"smoke": smoke}))
         text = page(tmp_path).read_text()
         assert ("smoke run" in text) is smoke and ("published" in text) is not smoke
+    order = ("cost of ablation_turns_b", "pass_at_1 of taco_dev_a", "steps of taco_dev_a")
+    assert sorted(order, key=text.index) == list(order)
+    assert text.count("<table>") == 3 and "<td><b>" not in text
+    assert text.count("<li>cobalt: +5.0 [+1.0, +9.0] points over the reference; published: not given") == 2
 
 
 def evaluated(name, bent=None):
@@ -252,24 +247,22 @@ def test_one_script_from_tasks_to_tables(tmp_path):
 @pytest.mark.full
 def test_models_of_providers_through_litellm(tmp_path):
     """Against a local service, two models; the same programs begin clean and perturbed dialogues."""
+    names, out = "gpt-5-mini-2025-08-07 local/model", tmp_path
     with chat_server() as (url, requests):
-        done = call(
-            "proprietary", SMOKE="1", OUT=str(tmp_path), BASE_URL=url, OPENAI_API_KEY="",
-            LLMS="gpt-5-mini-2025-08-07 local/model",
-        )  # fmt: skip
+        done = call("proprietary", SMOKE="1", OUT=str(out), BASE_URL=url, OPENAI_API_KEY="", LLMS=names)
     assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
-    assert {request["model"] for request in requests} == {"gpt-5-mini-2025-08-07", "local/model"}
+    assert {request["model"] for request in requests} == set(names.split())
     for result in ("livecodebench", "taco_dev", "perturbed"):
-        assert f"{result}_proprietary: a smoke run, compared with nothing" in done.stdout
-        table = (tmp_path / f"report_{result}_proprietary" / "tables" / "pass_at_1.md").read_text()
+        table = (out / f"report_{result}_proprietary" / "tables" / "pass_at_1.md").read_text()
         assert "gpt-5-mini-2025-08-07" in table and "local_model" in table
     clean, perturbed = (
-        [json.loads(line) for line in (tmp_path / f"proprietary/local_model/{name}.jsonl").open()]
+        {
+            row["id"]: row["responses"]
+            for row in map(json.loads, (out / f"proprietary/local_model/{name}.jsonl").open())
+        }
         for name in ("taco_dev", "perturbed")
     )
-    first = {row["id"]: row["responses"] for row in clean}
-    assert perturbed and all(row["responses"] == first[row["id"]] for row in perturbed)
-    assert all(len(row["responses"]) == 2 for row in clean)
+    assert perturbed == {key: clean[key] for key in perturbed} != {}
 
 
 @pytest.mark.full
@@ -277,19 +270,17 @@ def test_all_scripts_and_one_page_with_every_table(tmp_path):
     seconds = smoke("all", tmp_path)
     check_runs("all", tmp_path)
     page = (tmp_path / "index.html").read_text()
-    for name in RESULTS - {"main_livecodebench", "released", "proprietary"}:
-        assert f"report_{name}" in page, name
-    for name in ("livecodebench_qwen3-8b-released", "livecodebench_ptb_qwen3-8b", "perturbed_proprietary"):
+    for name in (*RESULTS - {"main_livecodebench", "released", "proprietary"}, "perturbed_proprietary",
+                 "livecodebench_qwen3-8b-released", "livecodebench_ptb_qwen3-8b",
+                 "livecodebench_r1-distill-llama-8b"):  # fmt: skip
         assert f"report_{name}" in page, name
     hacking = (tmp_path / "report_perturbed_r1-distill-llama-8b" / "tables" / "hacking.md").read_text()
-    for arm in ("reference", "cobalt", "cobalt_ptb", "mt_grpo", "verpo"):
-        assert f"| {arm} | all |" in hacking, arm
-    for arm in ("reference", "cobalt", "single_turn_grpo", "mt_grpo", "verpo", "cobalt_ptb", "no_partial",
-                "random", "two_turns", "rloo", "grpo", "exponential", "rejection_sft"):  # fmt: skip
+    online = ("reference", "cobalt", "cobalt_ptb", "mt_grpo", "verpo")
+    assert all(f"| {arm} | all |" in hacking for arm in online)
+    for arm in (*online, "single_turn_grpo", "no_partial", "random", "two_turns", "rloo", "grpo",
+                "exponential", "rejection_sft"):  # fmt: skip
         assert arm in page, arm
-    assert "report_livecodebench_qwen3-8b" in page and "report_livecodebench_r1-distill-llama-8b" in page
     arm = tmp_path / "offline-codenet/exponential"
     assert not (arm / "stages/collect.json").exists()  # from stored submissions
     assert "objective: exponential" in (arm / "train/launches/001/config.yaml").read_text()
-    again = smoke("all", tmp_path)
-    assert again < seconds / 2  # everything is kept, only tables are made again
+    assert smoke("all", tmp_path) < seconds / 2  # everything is kept, only tables are made again

@@ -39,6 +39,8 @@ class Plant:
     def double(self) -> Outcome:
         self.ran.append("double")
         self.middle.write_text(str(2 * int(self.source.read_text())))
+        for name in ("mid.manifest.json", "mid.journal"):
+            (self.out / name).write_text("{}")
         return Outcome(1, 2, {"note": "fine"})
 
     def add(self, number: int) -> Outcome:
@@ -50,7 +52,8 @@ class Plant:
 
     def aside(self) -> Outcome:
         self.ran.append("side")
-        self.side.write_text(self.middle.read_text())
+        self.side.mkdir(exist_ok=True)
+        (self.side / "weights").write_text(self.middle.read_text())
         return Outcome(1, 1)
 
     def run(self, counters=dict, shared: Shared | None = None) -> list[str]:
@@ -107,29 +110,19 @@ def test_changed_settings_run_that_stage_only_and_a_dry_run_says_so(plant):
 
 
 def test_runs_share_what_has_the_same_settings_and_inputs(plant, tmp_path):
+    """With the files of a folder, and what stands beside a file, but not what is half done."""
     shared = Shared(tmp_path / "shared")
     assert plant.run(shared=shared) == ["double", "add", "side"]
     same, other = Plant(tmp_path / "same"), Plant(tmp_path / "other", add=2)
     assert same.said(shared)[0] == "taken over from another run"
     assert same.run(shared=shared) == [] and other.run(shared=shared) == ["add"]
+    files = {path.relative_to(same.out).as_posix() for path in same.out.rglob("*") if path.is_file()}
+    assert {"side/weights", "mid.manifest.json"} <= files and "mid.journal" not in files
     record = json.loads(same.record("double").read_text())
     assert record["shared"] and record["facts"] == {"note": "fine"} and record["rows_out"] == 2
     (kept,) = (tmp_path / "shared" / "double").glob("*/files/mid")
     kept.write_text("changed")
     assert Plant(tmp_path / "third").run(shared=shared) == ["double"]
-
-
-def test_folders_and_files_beside_are_shared_too(tmp_path):
-    out, shared = tmp_path / "a", Shared(tmp_path / "shared")
-    (out / "model").mkdir(parents=True)
-    for name in ("model/weights", "rows", "rows.manifest.json", "rows.journal"):
-        (out / name).write_text("x")
-    shared.give("kind", "key", out, [out / "model", out / "rows"], {"n": 1})
-    assert shared.take("kind", "other", tmp_path / "b") is None
-    assert shared.take("kind", "key", tmp_path / "b") == {"n": 1}
-    files = [path for path in (tmp_path / "b").rglob("*") if path.is_file()]
-    found = {path.relative_to(tmp_path / "b").as_posix() for path in files}
-    assert found == {"model/weights", "rows", "rows.manifest.json"}
 
 
 @pytest.mark.parametrize("error", [KeyboardInterrupt(), RuntimeError("boom")])

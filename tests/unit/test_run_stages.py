@@ -73,14 +73,16 @@ def test_a_recipe_of_ones_own_is_planned_checked_and_decides(tmp_path, capsys):
     assert plan([str(file), "--summary"]) == plan([str(file), "--smoke", "--summary"]) == 0
     assert run([str(file), "--out", str(tmp_path / "out"), "--dry_run"]) == 0
     assert "train          runs (after parquet)" in capsys.readouterr().out
-    settings = []
-    for text in (code, code, code + "# other\n"):
-        (tmp_path / "mine.py").write_text(text)
+    seen = []
+    sizes = "data: {max_response_length: 32}\n"
+    for name, text in (("mine.py", code), ("mine.py", code + "# other\n"), ("tiny_mine.yaml", sizes)):
+        (tmp_path / name).write_text(text)
         with job(tmp_path / "out", file=file) as found:
-            stage, control = training_stages(found)
-            settings.append((stage.settings["modules"], control.settings["modules"]))
-    assert settings[0] == settings[1] != settings[2]  # another reward, another training
-    assert settings[0][0].keys() == {"mine"} and settings[0][1] == settings[2][1] == {}
+            seen.append([stage.settings for stage in training_stages(found)])
+    (first, control), (second, same), (third, _) = seen
+    assert first["modules"] != second["modules"]  # another reward, another training
+    assert first["modules"].keys() == {"mine"} and control == same
+    assert (second["verl"]["data.max_response_length"], third["verl"]["data.max_response_length"]) == (64, 32)
 
 
 @pytest.fixture
