@@ -2,13 +2,11 @@
 
 import json
 import signal
-import subprocess
-import sys
 import time
 from pathlib import Path
 
 import pytest
-from processes import gone
+from run_process import RunProcess, gone
 
 ROOT = Path(__file__).parents[2]
 MODEL = ROOT / "models" / "tiny-reference"
@@ -28,46 +26,13 @@ controls: {{single_turn_training: {control}}}
 """
 
 
-class Demo:
-    """A run in a process of its own, as `make demo` starts it."""
-
-    def __init__(self, folder: Path, control: bool) -> None:
-        self.out, self.log = folder / "out", folder / "log"
-        self.config = folder / "small.yaml"
-        self.config.write_text(SIZES.format(model=MODEL, control=str(control).lower()))
-
-    def start(self, *more: str) -> subprocess.Popen[bytes]:
-        # Whoever runs the tests in the background may have switched Ctrl-C off for their children.
-        return subprocess.Popen(
-            [sys.executable, "-m", "cobalt", "run", str(self.config), "--out", str(self.out), *more],
-            stdout=self.log.open("wb"), stderr=subprocess.STDOUT, start_new_session=True,
-            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
-        )  # fmt: skip
-
-    def until(self, process: subprocess.Popen[bytes], text: str, more_s: float = 0.0) -> None:
-        deadline = time.monotonic() + 300
-        while text not in self.said():
-            assert process.poll() is None, self.said()
-            assert time.monotonic() < deadline, self.said()
-            time.sleep(0.05)
-        time.sleep(more_s)
-
-    def said(self) -> str:
-        return self.log.read_text(errors="replace")
-
-    def run(self, *more: str) -> int:
-        return self.start(*more).wait(timeout=500)
-
-    def results(self) -> dict:
-        return json.loads((self.out / "results.json").read_text())
-
-    def record(self, stage: str) -> dict:
-        return json.loads((self.out / "stages" / f"{stage}.json").read_text())
+def demo_in(folder: Path, control: bool) -> RunProcess:
+    return RunProcess(folder / "small.yaml", SIZES.format(model=MODEL, control=str(control).lower()))
 
 
-def check(demo: Demo, control: bool) -> None:
+def check(demo: RunProcess, control: bool) -> None:
     """The finished run has everything that `results.json` promises, and its numbers agree with its rows."""
-    found = demo.results()
+    found = json.loads((demo.out / "results.json").read_text())
     stages = {stage["name"]: stage for stage in found["stages"]}
     expected = ["data", "collect", "repair", "judge", "contexts", "parquet", "train", "train_single"]
     expected += ["evaluate", "perturb", "hack_analysis", "controls", "report"]
@@ -100,9 +65,10 @@ def check(demo: Demo, control: bool) -> None:
 
 @pytest.mark.slow
 def test_a_run_is_interrupted_continued_finished_and_left_alone(tmp_path):
-    demo = Demo(tmp_path, control=False)
+    demo = demo_in(tmp_path, control=False)
     process = demo.start()
-    demo.until(process, "] repair: further turns on feedback ...", more_s=1.0)
+    demo.until(process, lambda: "] repair: further turns on feedback ..." in demo.said())
+    time.sleep(1)
     process.send_signal(signal.SIGINT)
     assert process.wait(timeout=60) == 130
     assert gone(demo.out, 1)
@@ -127,7 +93,7 @@ def test_a_run_is_interrupted_continued_finished_and_left_alone(tmp_path):
 
 @pytest.mark.full
 def test_a_run_with_both_trainings_survives_interrupts_and_kills_anywhere(tmp_path):
-    demo = Demo(tmp_path, control=True)
+    demo = demo_in(tmp_path, control=True)
     for text, more_s, how in (
         ("] collect: first programs of the reference ...", 6, signal.SIGKILL),
         ("] judge: hidden tests ...", 0.5, signal.SIGINT),
@@ -136,7 +102,8 @@ def test_a_run_with_both_trainings_survives_interrupts_and_kills_anywhere(tmp_pa
         ("] control experiments ...", 3, signal.SIGKILL),
     ):
         process = demo.start()
-        demo.until(process, text, more_s)
+        demo.until(process, lambda said=text: said in demo.said())
+        time.sleep(more_s)
         process.send_signal(how)
         assert process.wait(timeout=120) == (130 if how == signal.SIGINT else -how)
         assert gone(demo.out, 30)

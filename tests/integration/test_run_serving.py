@@ -2,15 +2,13 @@
 
 import json
 import signal
-import subprocess
 import sys
-import time
 import urllib.request
 from pathlib import Path
 
 import pytest
 from chat_server import add_task
-from processes import found, gone
+from run_process import RunProcess, found, gone
 
 from cobalt.config.sections import Serving
 from cobalt.errors import InfraError
@@ -90,53 +88,26 @@ execution:
 """
 
 
-class Run:
-    """A run up to the hidden tests, whose reference is the scripted server."""
-
-    def __init__(self, folder: Path, delay: float) -> None:
-        self.out, self.log, self.mark = folder / "out", folder / "log", f"mark-{folder.name}"
-        for name, keys in (("tasks", range(6)), ("other", range(6, 8))):
-            with (folder / f"{name}.jsonl").open("w") as handle:
-                for key in keys:
-                    handle.write(json.dumps(add_task(key)) + "\n")
-        self.config = folder / "served.yaml"
-        text = CONFIG.format(
-            model=ROOT / "models/tiny-reference", python=sys.executable, script=CHAT[1], delay=delay,
-            mark=self.mark,
-        )  # fmt: skip
-        self.config.write_text(text)
-
-    def start(self) -> subprocess.Popen:
-        command = [sys.executable, "-m", "cobalt", "run", str(self.config), "--out", str(self.out)]
-        return subprocess.Popen(
-            [*command, "--until", "judge"], stdout=self.log.open("wb"), stderr=subprocess.STDOUT
-        )
-
-    def until(self, process: subprocess.Popen, condition, within_s: float = 240) -> None:
-        deadline = time.monotonic() + within_s
-        while not condition():
-            assert process.poll() is None and time.monotonic() < deadline, self.log.read_text()
-            time.sleep(0.02)
-
-    def record(self, stage: str) -> dict:
-        return json.loads((self.out / "stages" / f"{stage}.json").read_text())
-
-
 @pytest.mark.slow
 def test_a_run_serves_its_model_is_killed_and_continues(tmp_path):
-    run = Run(tmp_path, delay=0.5)
+    for name, keys in (("tasks", range(6)), ("other", range(6, 8))):
+        rows = (json.dumps(add_task(key)) + "\n" for key in keys)
+        (tmp_path / f"{name}.jsonl").write_text("".join(rows))
+    given = {"model": ROOT / "models/tiny-reference", "python": sys.executable, "script": CHAT[1]}
+    mark = f"mark-{tmp_path.name}"
+    run = RunProcess(tmp_path / "served.yaml", CONFIG.format(**given, delay=0.5, mark=mark))
     journal = run.out / "collect" / "trajectories.jsonl.journal"
-    process = run.start()
+    process = run.start("--until", "judge")
     run.until(process, lambda: journal.exists() and journal.stat().st_size)
-    assert found(run.mark)
+    assert found(mark)
     process.send_signal(signal.SIGKILL)
     process.wait(30)
-    assert gone(run.mark)  # the server went with the run
+    assert gone(mark)  # the server went with the run
 
-    process = run.start()
-    assert process.wait(240) == 0, run.log.read_text()
-    assert gone(run.mark, 1)  # ended by the run itself, before it ended
-    assert "collect: first programs of the reference: unchanged, kept, 6 rows" in run.log.read_text()
+    process = run.start("--until", "judge")
+    assert process.wait(240) == 0, run.said()
+    assert gone(mark, 1)  # ended by the run itself, before it ended
+    assert "collect: first programs of the reference: unchanged, kept, 6 rows" in run.said()
     assert run.record("repair")["attempts"] == 2 and run.record("collect")["attempts"] == 1
     rows = [json.loads(text) for text in (run.out / "collect" / "judged.jsonl").open()]
     assert sorted(row["id"] for row in rows) == list(range(6))
