@@ -12,8 +12,7 @@ from pathlib import Path
 from cobalt.cli import parser, run_main
 from cobalt.files import atomic_write
 from cobalt.plan import cli
-from cobalt.plan.assumptions import Assumptions
-from cobalt.plan.models import KNOWN
+from cobalt.plan.assumptions import KNOWN, Assumptions
 from cobalt.training.config import CONFIG_DIR, compose
 from cobalt.training.fit import settings
 from cobalt.training.memory import GIB, online

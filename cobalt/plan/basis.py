@@ -13,8 +13,7 @@ from dataclasses import dataclass, field
 from statistics import NormalDist
 
 from cobalt.plan.arithmetic import Sheet
-from cobalt.plan.assumptions import Assumptions
-from cobalt.plan.models import Device
+from cobalt.plan.assumptions import Assumptions, Device
 from cobalt.plan.workload import Workload
 
 _RESPONSE = """

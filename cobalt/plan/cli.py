@@ -11,10 +11,9 @@ from pathlib import Path
 from cobalt.cli import Parser, parser, positive_int
 from cobalt.config.load import load
 from cobalt.errors import InputError
-from cobalt.plan.assumptions import GPUS, Assumptions
+from cobalt.plan.assumptions import GPUS, Assumptions, shape
 from cobalt.plan.estimate import beside, estimate
 from cobalt.plan.from_config import workload
-from cobalt.plan.models import shape
 
 
 def main(argv: list[str] | None = None) -> int:

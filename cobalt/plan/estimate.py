@@ -8,9 +8,8 @@ from typing import Any
 
 from cobalt.plan import basis, sampling
 from cobalt.plan.arithmetic import Line, Sheet, number
-from cobalt.plan.assumptions import Assumption, Assumptions
+from cobalt.plan.assumptions import Assumption, Assumptions, device
 from cobalt.plan.basis import Plan, Stage
-from cobalt.plan.models import device
 from cobalt.plan.training import Contexts, contexts, training
 from cobalt.plan.workload import Sampling, Training, Workload
 

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+from cobalt.plan.assumptions import Device
 from cobalt.plan.basis import Plan, Response, Stage
-from cobalt.plan.models import Device
 from cobalt.plan.workload import Sampling
 
 _SMALL_B = 0.01  # billions of parameters below which a CPU's time is Python's, not the memory's

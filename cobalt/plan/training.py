@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from cobalt.plan.assumptions import DoesNotFit
 from cobalt.plan.basis import Plan, Stage
-from cobalt.plan.models import DoesNotFit
 from cobalt.plan.sampling import Requests, sample
 from cobalt.plan.workload import Training
 from cobalt.training.memory import GIB, Online, online, sharded

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from cobalt.plan.models import Model
+from cobalt.plan.assumptions import Model
 
 
 @dataclass(frozen=True)

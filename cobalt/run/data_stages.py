@@ -13,9 +13,8 @@ from cobalt.contexts.parquet import build_parquet
 from cobalt.files import plain
 from cobalt.output import write_jsonl
 from cobalt.rows import Row, read_rows, require
-from cobalt.run.dialogues import judged, multi_turn, single_turn
 from cobalt.run.given import local_trajectories, trajectories
-from cobalt.run.job import Job
+from cobalt.run.job import Job, judged, multi_turn, single_turn
 from cobalt.run.stage_cache import Outcome, Stage
 from cobalt.run.task_files import is_split, local_sources, rows, stored_programs, task_files, write_tasks
 from cobalt.schema import EvalRow, SingleTurnRow

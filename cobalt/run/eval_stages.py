@@ -18,8 +18,7 @@ from cobalt.files import plain
 from cobalt.output import write_jsonl
 from cobalt.rollouts.settings import MultiTurnSettings
 from cobalt.rows import read_rows
-from cobalt.run.dialogues import evaluation
-from cobalt.run.job import Job
+from cobalt.run.job import Job, evaluation
 from cobalt.run.stage_cache import Outcome, Stage
 from cobalt.run.task_files import perturbed, rows, set_path
 

@@ -19,11 +19,10 @@ from cobalt.config.load import load
 from cobalt.errors import InputError
 from cobalt.evaluator.feedback import wrong_answer_feedback
 from cobalt.plan.arithmetic import Sheet, number
-from cobalt.plan.assumptions import GPUS, Assumptions
+from cobalt.plan.assumptions import GPUS, KNOWN, Assumptions, DoesNotFit, Model, shape
 from cobalt.plan.cli import main
 from cobalt.plan.estimate import Estimate, estimate
 from cobalt.plan.from_config import workload
-from cobalt.plan.models import KNOWN, DoesNotFit, Model, shape
 from cobalt.plan.workload import Sampling, Training, Workload
 from cobalt.prompts import TINY as TINY_PROMPTS
 from cobalt.tasks import tiny

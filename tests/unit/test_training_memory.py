@@ -13,7 +13,7 @@ from torch.utils._pytree import tree_leaves
 from transformers import AttentionInterface, AutoModelForCausalLM, LlamaConfig, Qwen3Config
 
 from cobalt.errors import InputError
-from cobalt.plan.models import KNOWN
+from cobalt.plan.assumptions import KNOWN
 from cobalt.training.config import CONFIG_DIR, compose
 from cobalt.training.fit import fit
 from cobalt.training.memory import (
