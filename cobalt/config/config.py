@@ -73,16 +73,10 @@ class Config:
     @property
     def skipped(self) -> tuple[tuple[str, str], ...]:
         """(stage, why) of what a run leaves out because its data are given."""
-        names = {
-            "train": ("training", "collect.trajectories"),
-            "dev": ("development", "collect.dev_trajectories"),
-        }
-        return tuple(
-            (f"{stage} ({names[split][0]} tasks)", f"{names[split][1]} is given")
-            for split, given in self.given_trajectories.items()
-            if given is not None
-            for stage in ("collect", "repair", "judge")
-        )
+        names = {"train": ("training", "trajectories"), "dev": ("development", "dev_trajectories")}
+        given = [names[split] for split, source in self.given_trajectories.items() if source is not None]
+        stages = ("collect", "repair", "judge")
+        return tuple((f"{stage} ({a} tasks)", f"collect.{b} is given") for a, b in given for stage in stages)
 
 
 def on_contexts(recipe: str) -> bool:

@@ -262,13 +262,5 @@ def check_stored(config: Config, path: Path) -> None:
         from cobalt.tasks.codenet_tree import problem_ids
 
         problem_ids(source)
-    elif source.suffix != ".parquet":
+    elif source.suffix != ".parquet":  # whose rows training checks
         raise InputError(f"{where}: a file of stored groups is .parquet")
-    else:
-        from cobalt.rows import open_rows
-        from cobalt.training.offline_data import COLUMNS
-
-        first = next((row for _, row in open_rows(str(source))), {})
-        missing = [name for name in COLUMNS if name not in first]
-        if missing:
-            raise InputError(f"{where}: no stored groups (no {', '.join(missing)})")

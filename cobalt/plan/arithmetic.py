@@ -88,7 +88,7 @@ class Sheet:
         names = dict.fromkeys(each for each in _NAME.findall(formula) if each not in FUNCTIONS)
         known = {each: self._find(each, of, given) for each in names}
         try:
-            value = evaluate(formula, known)
+            value = _value(ast.parse(formula, mode="eval").body, known)
         except ZeroDivisionError:
             zero = ", ".join(each for each, given in known.items() if given == 0)
             raise InputError(f"{self.section}: {name} = {formula} divides by zero ({zero})") from None
@@ -112,12 +112,8 @@ class Sheet:
         raise ValueError(f"{self.section}: there is no '{name}' here")
 
 
-def evaluate(formula: str, given: Mapping[str, float]) -> float:
-    """The value of a formula. Raises ValueError for anything but arithmetic of the given names."""
-    return _value(ast.parse(formula, mode="eval").body, given)
-
-
 def _value(node: ast.expr, given: Mapping[str, float]) -> float:
+    """The value of a formula. Raises ValueError for anything but arithmetic of the given names."""
     if isinstance(node, ast.BinOp) and type(node.op) in _BINARY:
         return _BINARY[type(node.op)](_value(node.left, given), _value(node.right, given))
     if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import argparse
 import json
-import math
 from dataclasses import replace
 from pathlib import Path
 
@@ -60,7 +58,7 @@ def _flags() -> Parser:
     add("--model", help="plan for another model: a name on the hub or a folder")
     add("--assume", action="append", metavar="NAME=VALUE", help="another assumption; may be repeated")
     add(
-        "--scale", type=_above_zero, nargs="+", metavar="N",
+        "--scale", type=positive_int, nargs="+", metavar="N",
         help="compare multiples of the training data (1 10 100), and what would do them in the first's time",
     )  # fmt: skip
     add(
@@ -70,13 +68,3 @@ def _flags() -> Parser:
     add("--smoke", action="store_true", help="the configuration made small, as `cobalt run --smoke` runs it")
     add("--summary", action="store_true", help="leave out the arithmetic and the assumptions")
     return flags
-
-
-def _above_zero(text: str) -> float:
-    try:
-        value = float(text)
-    except ValueError:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a number") from None
-    if not 0 < value < math.inf:
-        raise argparse.ArgumentTypeError(f"{text} is not above 0")
-    return value

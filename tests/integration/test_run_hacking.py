@@ -66,13 +66,15 @@ def test_a_judge_is_asked_once_where_its_key_is_in_the_words_of_the_run(analyse,
         return web.json_response({"choices": [choice], "usage": {"prompt_tokens": 9, "completion_tokens": 9}})
 
     with serving(chat) as address:
-        judge = Judge("judge", "openai", address, key_variable=KEY, max_cases=4)
+        judge = Judge("scripted", "openai", address, key_variable=KEY, max_cases=4)
         facts, said = analyse(judge)
-        assert facts["judge"] == f"no judge: {KEY}, the key of judge, is not set" and facts["judge"] in said
+        assert (
+            facts["judge"] == f"no judge: {KEY}, the key of scripted, is not set" and facts["judge"] in said
+        )
         assert not facts["judged"] and not asked
         monkeypatch.setenv(KEY, "secret")
         facts, said = analyse(judge)
-        assert facts["judge"] == "judge: judge" and facts["cobalt"]["verdicts"]["(1) Hard Coding"] == 4
+        assert facts["judge"] == "judge: scripted" and facts["cobalt"]["verdicts"]["(1) Hard Coding"] == 4
         assert set(asked) == {"Bearer secret"} and len(asked) == 8 and set(told) == {system}
         monkeypatch.delenv(KEY)
         again, _ = analyse(judge)  # the verdicts stay, although the key has gone

@@ -39,7 +39,7 @@ class Plant:
     def double(self) -> Outcome:
         self.ran.append("double")
         self.middle.write_text(str(2 * int(self.source.read_text())))
-        for name in ("mid.manifest.json", "mid.journal"):
+        for name in ("middle.manifest.json", "middle.journal"):
             (self.out / name).write_text("{}")
         return Outcome(1, 2, {"note": "fine"})
 
@@ -117,10 +117,10 @@ def test_runs_share_what_has_the_same_settings_and_inputs(plant, tmp_path):
     assert same.said(shared)[0] == "taken over from another run"
     assert same.run(shared=shared) == [] and other.run(shared=shared) == ["add"]
     files = {path.relative_to(same.out).as_posix() for path in same.out.rglob("*") if path.is_file()}
-    assert {"side/weights", "mid.manifest.json"} <= files and "mid.journal" not in files
+    assert {"side/weights", "middle.manifest.json"} <= files and "middle.journal" not in files
     record = json.loads(same.record("double").read_text())
     assert record["shared"] and record["facts"] == {"note": "fine"} and record["rows_out"] == 2
-    (kept,) = (tmp_path / "shared" / "double").glob("*/files/mid")
+    (kept,) = (tmp_path / "shared" / "double").glob("*/files/middle")
     kept.write_text("changed")
     assert Plant(tmp_path / "third").run(shared=shared) == ["double"]
 
@@ -132,7 +132,7 @@ def test_an_interrupted_stage_is_recorded_and_its_time_adds_up(plant, error):
         plant.run(counters)
     record = json.loads(plant.record("double").read_text())
     assert (record["rows_in"], record["rows_out"], record["facts"]) == (1, 2, {"note": "fine"})
-    assert set(record["inputs"]) == {"in"} and record["counters"] == {"tests": 7}
+    assert set(record["inputs"]) == {"source"} and record["counters"] == {"tests": 7}
     before = json.loads(plant.record("add").read_text())
     assert not before["finished"] and "outputs" not in before
     plant.record("add").write_text(json.dumps(before | {"wall_s": 100.0}))
