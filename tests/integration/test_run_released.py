@@ -1,6 +1,5 @@
 """Runs that start from released tasks, perturbed tasks and trajectories: layouts, skips, refusals."""
 
-import gzip
 import json
 import os
 import shutil
@@ -100,27 +99,15 @@ def test_released_trajectories_that_are_not_there_are_said(tmp_path):
 
 
 def test_layouts_of_task_files(released, tmp_path):
-    """A folder or a file, by whatever name of the splits, as JSON lines, an array, packed or Parquet."""
+    """Shards in a folder as on the hub, with the split named; an array in a file."""
     train, dev = (rows(MADE / "tasks" / f"{split}.jsonl") for split in ("train", "validation"))
-    for name in ("array", "packed", "parquet/data"):
-        (tmp_path / name).mkdir(parents=True)
-    for split, found in (("train", train), ("dev", dev)):
-        (tmp_path / "array" / f"{split}.json").write_text(json.dumps(found, indent=1))
-    for split, found in (("train", train), ("test", dev)):
-        text = "".join(json.dumps(row) + "\n" for row in found)
-        (tmp_path / "packed" / f"taco_{split}.jsonl.gz").write_bytes(gzip.compress(text.encode()))
-    parts = {
-        "train-00000-of-00002": train[:9],
-        "train-00001-of-00002": train[9:],
-        "validation-00000-of-00001": dev,
-    }
-    for name, found in parts.items():
-        pq.write_table(pa.Table.from_pylist(found), tmp_path / "parquet" / "data" / f"{name}.parquet")
-    for first, second in (("array", "array"), ("packed", "packed"), ("parquet:train", "array/dev.json")):
-        out = tmp_path / f"out_{first.partition(':')[0]}"
-        flags = ["--set", f"tasks.train_file={first}", "--set", f"tasks.dev_file={second}", "--until", "data"]
-        assert main([str(released), "--out", str(out), *flags]) == 0
-        assert (rows(out / "tasks" / "train.jsonl"), rows(out / "tasks" / "dev.jsonl")) == (train, dev)
+    (data := tmp_path / "parquet" / "data").mkdir(parents=True)
+    for number, found in enumerate((train[:9], train[9:])):
+        pq.write_table(pa.Table.from_pylist(found), data / f"train-0000{number}-of-00002.parquet")
+    (tmp_path / "dev.json").write_text(json.dumps(dev, indent=1))
+    flags = ["--set", "tasks.train_file=parquet:train", "--set", "tasks.dev_file=dev.json", "--until", "data"]
+    assert main([str(released), "--out", str(out := tmp_path / "out"), *flags]) == 0
+    assert (rows(out / "tasks" / "train.jsonl"), rows(out / "tasks" / "dev.jsonl")) == (train, dev)
 
 
 def test_few_columns_are_enough(released, tmp_path):
