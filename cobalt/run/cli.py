@@ -125,7 +125,9 @@ def _run(job: Job, runner: Runner) -> int:
         out.width = 110
     finished, last = runner.finished(), runner.stages[-1].name
     if finished:
-        out.print(f"The run in {job.out} is finished and nothing has changed.", style="green", soft_wrap=True)
+        until = "" if last == "report" else f" until {last}"
+        said = f"The run in {job.out} is finished{until} and nothing has changed."
+        out.print(said, style="green", soft_wrap=True)
     else:
         if any(stage.name.startswith("train") and runner.kept.why(stage) for stage in runner.stages):
             check_composed(job)
