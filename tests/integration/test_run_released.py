@@ -12,8 +12,10 @@ import pyarrow.parquet as pq
 import pytest
 from hub_server import hub
 
+from cobalt.contexts.build import main as contexts
 from cobalt.errors import InputError
 from cobalt.run.cli import main
+from cobalt.tasks.perturb import main as perturbation
 
 ROOT = Path(__file__).parents[2]
 MADE = ROOT / "examples" / "released"
@@ -55,18 +57,13 @@ def cobalt(*words, folder, **variables):
     )  # fmt: skip
 
 
-def door(script, *words, folder):
-    """A published door in its own process."""
-    command = [sys.executable, str(ROOT / "preproc" / script), *map(str, words)]
-    return subprocess.run(command, capture_output=True, text=True, cwd=folder)
-
-
-def test_a_run_from_released_files_to_training_data(released):
+def test_a_run_from_released_files_to_training_data(released, capsys):
     """In its own process, as typed: nothing is collected; both sets of contexts are the door's."""
     folder = released.parent
-    dry = cobalt("run", released.name, "--out", "out", "--dry_run", folder=folder)
+    assert main([str(released), "--out", str(folder / "out"), "--dry_run"]) == 0
+    dry = capsys.readouterr().out
     for given in ("trajectories", "dev_trajectories"):
-        assert dry.stdout.count(f"skipped: collect.{given} is given") == 3
+        assert dry.count(f"skipped: collect.{given} is given") == 3
     done = cobalt("run", released.name, "--out", "out", "--until", "parquet", folder=folder)
     assert done.returncode == 0, done.stderr
     out = folder / "out"
@@ -74,8 +71,7 @@ def test_a_run_from_released_files_to_training_data(released):
     model = ["--model_name", ROOT / "models" / "tiny-reference", "--max_prompt_tokens", "320"]
     for split, flags in (("train", []), ("validation", ["--is_test"])):
         source, made = MADE / "trajectories" / f"{split}.jsonl", folder / f"door_{split}.jsonl"
-        words = ["-i", source, "-o", made, *model, *flags]
-        assert door("process_multi_turn_taco.py", *words, folder=folder).returncode == 0
+        assert contexts(["-i", str(source), "-o", str(made), *map(str, model), *flags]) in (0, None)
         assert rows(out / "contexts" / f"{split}.jsonl") == rows(made)
     kept = pq.read_table(out / "parquet" / "test.parquet").to_pylist()
     assert len(kept) == len(rows(out / "contexts" / "validation.jsonl"))
@@ -199,16 +195,16 @@ def test_what_is_in_both_splits_can_be_left_out(released, tmp_path):
 
 
 def test_perturbed_tasks_are_not_perturbed_again(released, tmp_path):
-    words = ["run_perturbation.py", "-i", tmp_path / "ptb" / "validation.jsonl", "-o", tmp_path / "x.jsonl"]
-    done = door(*words, folder=ROOT)
-    assert done.returncode == 2 and not (tmp_path / "x.jsonl").exists()
-    (line,) = done.stderr.splitlines()
-    assert "validation.jsonl:1: field 'modified_test_cases': this task is perturbed already" in line
+    words = ["-i", str(tmp_path / "ptb" / "validation.jsonl"), "-o", str(tmp_path / "x.jsonl")]
+    with pytest.raises(
+        InputError, match=r"validation\.jsonl:1: field 'modified_test_cases': this task is pertur"
+    ):
+        perturbation(words)
+    assert not (tmp_path / "x.jsonl").exists() and perturbation([*words, "--again"]) in (0, None)
     assert main([str(released), "--out", str(tmp_path / "out"), "--until", "data"]) == 0
     given, taken = rows(MADE / "ptb" / "validation.jsonl"), rows(tmp_path / "out" / "tasks" / "ptb.jsonl")
     assert shown(taken, "perturbed_public_test_cases") == shown(given, "public_test_cases")
     assert shown(taken, "modified_test_cases") == shown(given, "modified_test_cases")
-    assert door(*words, "--again", folder=ROOT).returncode == 0
 
 
 def shown(found, name):
