@@ -47,7 +47,7 @@ def test_a_dry_run_of_every_configuration(path, flags, tmp_path, capsys):
     else:
         assert stages[:7] == ["data", "collect", "repair", "judge", "contexts", "parquet", "train"]
         assert stages[-1] == "report" and {"evaluate", "perturb", "hack_analysis"} <= set(stages)
-    assert "cost plan" in said and "GPU hours" in said and "disk" in said
+    assert "cost plan" in said and "GPU hours" in said and "disk" in said and " train " in said
     assert list(tmp_path.iterdir()) == []  # nothing was written
 
 

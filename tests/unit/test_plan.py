@@ -246,19 +246,6 @@ def test_each_assumption_is_used_has_a_unit_and_a_reason():
         assert row.unit and len(row.reason) > 10 and row.name.rpartition(".")[2] in text, row.name
 
 
-@pytest.mark.parametrize("path", sorted(CONFIGS.glob("*.yaml")), ids=lambda path: path.stem)
-def test_every_configuration_has_a_plan(path, capsys):
-    assert main([str(path)]) == 0
-    text, config = capsys.readouterr().out, load(path)
-    whose = " (dev)" if config.collected == ["dev"] else ""
-    sampled = (f"collect{whose}", f"repair{whose}") if config.collected else ()
-    for part in ("lengths", *sampled, "train", "disk", "money", "assumptions used"):
-        assert f"\n{part}\n" in text
-    assert text.count("skipped (collect.trajectories is given)") == (3 if whose else 0)
-    small = workload(load(path, smoke=True), path)
-    assert not small.on_gpu and estimate(small).total("wall_h") < 1
-
-
 def spoken(tasks: int, turns: int) -> tuple[list[int], int]:
     """Prompt tokens of each turn, and tokens of all first programs, of dialogues on the demo's tasks whose
     every program guesses what its statement leaves open: one dialogue per task, in the reference's tokens.
