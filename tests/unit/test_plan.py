@@ -219,6 +219,10 @@ def test_other_kinds_of_training_and_of_sampling():
     online = estimate(replace(PAPER, training=(replace(GRPO, turns=3, on_statements=True, rows=5853),)))
     programs = 2 * 5853 / 128 * (128 * 16 * 3 + 250 * 3 / 10)
     assert stage(online, "train").completions == pytest.approx(programs)
+    dialogues = replace(SMALL, training=(replace(TRAIN, turns=3, on_statements=True, rows=100),))
+    for factor in (1, 10):  # of 40 dialogues a step, whose prompts have 100, 250 and 400 tokens
+        found = stage(estimate(dialogues.scaled(factor), A), "train")
+        assert found.prompt_tokens == pytest.approx(factor * 2 * 100 / 10 * 40 * 750)
     bought = estimate(replace(PAPER, sampling=(replace(PAPER.sampling[0], provider=True),))).stages[0]
     usd = bought.prompt_tokens * 0.25e-6 + bought.completion_tokens * 2e-6
     assert bought.gpu_h == 0 and bought.usd == pytest.approx(usd)

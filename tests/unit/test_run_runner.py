@@ -47,6 +47,7 @@ class Plant:
         self.ran.append("add")
         if self.fail:
             raise self.fail
+        assert number == 1 or not self.final.exists()  # what other settings made is gone
         self.final.write_text(str(int(self.middle.read_text()) + number))
         return Outcome(2, 3)
 
