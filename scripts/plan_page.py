@@ -12,14 +12,13 @@ from pathlib import Path
 from cobalt.cli import parser, run_main
 from cobalt.files import atomic_write
 from cobalt.plan import cli
-from cobalt.plan.assumptions import Assumptions
-from cobalt.plan.models import KNOWN
+from cobalt.plan.assumptions import KNOWN, Assumptions
 from cobalt.training.config import CONFIG_DIR, compose
 from cobalt.training.fit import settings
 from cobalt.training.memory import GIB, online
 
 EXAMPLE = "configs/qwen3-8b.yaml"
-FLAGS = ("--summary", "--scale", "1", "10", "100", "--table")
+FLAGS = ("--summary", "--scale", "1", "10", "100")
 
 
 def _printed(*flags: str) -> str:
@@ -51,7 +50,7 @@ def _memory() -> str:
             for count, kind in CARDS:
                 card = a[f"gpu.{kind}.memory_gb"] * 1e9 / GIB
                 given = replace(settings(config, tokens, card), devices=count)
-                phases = online(KNOWN[name].sizes, given)
+                phases = online(KNOWN[name], given)
                 needed = [sum(parts.values()) / GIB for parts in phases.values()]
                 said = ", ".join(f"{each:.1f}" for each in needed)
                 cells.append(f"{said} of {card:.1f}{'' if max(needed) <= card else ': refused'}")

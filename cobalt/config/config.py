@@ -10,23 +10,8 @@ from typing import Annotated
 from pydantic import Field
 from pydantic.dataclasses import dataclass
 
-from cobalt.config.sections import (
-    KNOWN_KEYS,
-    SPLITS,
-    Collect,
-    Contexts,
-    Controls,
-    Count,
-    Evaluate,
-    Execution,
-    HackAnalysis,
-    Model,
-    Perturb,
-    Sampling,
-    Tasks,
-    Text,
-    Train,
-)
+from cobalt.config import sections as of
+from cobalt.config.sections import KNOWN_KEYS, SPLITS, Count, Text
 from cobalt.training.config import is_own
 
 STORED = ("offline_rl", "rejection_sft")  # recipes that train on stored groups
@@ -42,17 +27,17 @@ class Config:
 
     name: Text
     schema: Annotated[Count, Field(le=1)] = 1
-    tasks: Tasks = field(default_factory=Tasks)
-    model: Model = field(default_factory=Model)
-    sampling: Sampling
-    collect: Collect = field(default_factory=Collect)
-    contexts: Contexts = field(default_factory=Contexts)
-    train: Train
-    evaluate: Evaluate = field(default_factory=Evaluate)
-    perturb: Perturb | None = field(default_factory=Perturb)
-    hack_analysis: HackAnalysis = field(default_factory=HackAnalysis)
-    controls: Controls = field(default_factory=Controls)
-    execution: Execution = field(default_factory=Execution)
+    tasks: of.Tasks = field(default_factory=of.Tasks)
+    model: of.Model = field(default_factory=of.Model)
+    sampling: of.Sampling
+    collect: of.Collect = field(default_factory=of.Collect)
+    contexts: of.Contexts = field(default_factory=of.Contexts)
+    train: of.Train
+    evaluate: of.Evaluate = field(default_factory=of.Evaluate)
+    perturb: of.Perturb | None = field(default_factory=of.Perturb)
+    hack_analysis: of.HackAnalysis = field(default_factory=of.HackAnalysis)
+    controls: of.Controls = field(default_factory=of.Controls)
+    execution: of.Execution = field(default_factory=of.Execution)
 
     def __post_init__(self) -> None:
         for part in (_tasks, _model, _training, _sets):
@@ -88,16 +73,10 @@ class Config:
     @property
     def skipped(self) -> tuple[tuple[str, str], ...]:
         """(stage, why) of what a run leaves out because its data are given."""
-        names = {
-            "train": ("training", "collect.trajectories"),
-            "dev": ("development", "collect.dev_trajectories"),
-        }
-        return tuple(
-            (f"{stage} ({names[split][0]} tasks)", f"{names[split][1]} is given")
-            for split, given in self.given_trajectories.items()
-            if given is not None
-            for stage in ("collect", "repair", "judge")
-        )
+        names = {"train": ("training", "trajectories"), "dev": ("development", "dev_trajectories")}
+        given = [names[split] for split, source in self.given_trajectories.items() if source is not None]
+        stages = ("collect", "repair", "judge")
+        return tuple((f"{stage} ({a} tasks)", f"collect.{b} is given") for a, b in given for stage in stages)
 
 
 def on_contexts(recipe: str) -> bool:

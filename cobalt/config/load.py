@@ -1,10 +1,10 @@
-"""Reading a configuration: every mistake is one message with file (or setting), line, field and advice."""
+"""Reading a configuration and what it names: every mistake is one message with place and field."""
 
 from __future__ import annotations
 
 import dataclasses
 import difflib
-import json
+import os
 import re
 import typing
 from collections.abc import Sequence
@@ -16,13 +16,12 @@ from pydantic import TypeAdapter, ValidationError
 
 from cobalt.config import recipes
 from cobalt.config.config import Config
-from cobalt.config.files import check_files
 from cobalt.config.smoke import small
 from cobalt.errors import InputError
+from cobalt.hub import is_hub_name
 from cobalt.training.config import choices, is_own
 
 _Place = tuple[str, ...]
-_KINDS = {"int": "a whole number", "float": "a number", "bool": "true or false", "string": "text"}
 _EXPONENT = re.compile(r"[-+]?\d+(\.\d*)?[eE][-+]?\d+")
 
 
@@ -92,8 +91,6 @@ class _Text:
             return values
         if node.style is None and _EXPONENT.fullmatch(node.value):
             return float(node.value)
-        if node.tag.endswith(":timestamp"):
-            return node.value
         return yaml.SafeLoader("").construct_object(node)
 
     def change(self, value: Any, setting: str) -> None:
@@ -158,11 +155,9 @@ def _fill(value: dict[str, Any], text: _Text) -> None:
 
 def _refusal(error: Any, text: _Text) -> InputError:
     """The message for one of pydantic's errors."""
-    at, kind = tuple(map(str, error["loc"])), error["type"]
-    facts, value = error.get("ctx", {}), error["input"]
-    said = value if isinstance(value, str) else json.dumps(value, default=str)
+    at, kind, value = tuple(map(str, error["loc"])), error["type"], error["input"]
     if kind == "value_error":
-        message = str(facts["error"])
+        message = str(error["ctx"]["error"])
         named = re.search(r"'([\w.]+)'", message)
         return text.error(tuple(named[1].split(".")) if named else (), message, named=False)
     if kind == "missing":
@@ -174,20 +169,8 @@ def _refusal(error: Any, text: _Text) -> InputError:
         return text.error(at, f"is unknown; {advice}")
     if kind.startswith("dataclass"):
         return text.error(at, f"must be a mapping of {', '.join(_keys(at))}")
-    if kind == "list_type":
-        return text.error(at, "must be a list")
-    if kind == "greater_than_equal":
-        return text.error(at, f"must be at least {facts['ge']:g}, got {said}")
-    if kind == "less_than_equal":
-        return text.error(at, f"must be at most {facts['le']:g}, got {said}")
-    if isinstance(value, list | dict):
-        return text.error(at, "must be a single value")
-    if kind == "literal_error":
-        known = re.findall(r"'([^']*)'", facts["expected"])
-        near = difflib.get_close_matches(said, known, n=1)
-        advice = f"; did you mean '{near[0]}'?" if near else ""
-        return text.error(at, f"must be one of {', '.join(known)}, got '{said}'{advice}")
-    return text.error(at, f"must be {_KINDS[kind.partition('_')[0]]}, got '{said}'")
+    said = f", got {value!r}" if not isinstance(value, list | dict) else ""
+    return text.error(at, error["msg"].replace("Input should be", "must be") + said)
 
 
 def _keys(at: _Place) -> list[str]:
@@ -199,3 +182,85 @@ def _keys(at: _Place) -> list[str]:
         inner = [kind, *typing.get_args(kind)]
         kind = next((each for each in inner if dataclasses.is_dataclass(each)), kind)
     return [field.name for field in dataclasses.fields(kind)]
+
+
+def data_at(name: str, path: Path) -> str:
+    """A file or folder of tasks as a path that can be opened from anywhere; a hub name as it is.
+
+    A relative path is meant from the folder of the configuration file `path`. Raises InputError (without the
+    place) if there is neither.
+    """
+    local = path.parent / name
+    if local.exists():
+        return str(local.resolve())
+    head, colon, split = name.rpartition(":")
+    if colon and (path.parent / head).exists():
+        return f"{(path.parent / head).resolve()}:{split}"
+    if is_hub_name(name.partition(":")[0]):
+        return name
+    raise InputError(f"is {local}, which does not exist")
+
+
+def local_path(name: str) -> Path | None:
+    """The file or folder of a source as `data_at` gives it; None for a name on the hub."""
+    return next(
+        (Path(each) for each in (name, name.rpartition(":")[0]) if each and os.path.exists(each)), None
+    )
+
+
+def model_at(model: str, path: Path) -> Path | str:
+    """The reference model: an absolute folder, or a name on the hub. Raises InputError if it is no model."""
+    if is_hub_name(model) and not (path.parent / model).is_dir():
+        return model
+    folder = (path.parent / model).resolve()
+    if not (folder / "config.json").is_file():
+        raise InputError(
+            f"{path}: 'model.path' is {folder}, which holds no model (no config.json); "
+            "scripts/train_tiny_reference.sh makes the tiny reference"
+        )
+    return folder
+
+
+def check_files(config: Config, path: Path) -> None:
+    """Raises InputError for a model or a file of tasks that is named in the file `path` but not there."""
+    if isinstance(model_at(config.model.path, path), str) and config.train.profile == "cpu":
+        raise InputError(
+            f"{path}: 'model.path' is {config.model.path}, a name on the hub; "
+            "'train.profile' cpu needs a folder"
+        )
+    tasks = config.tasks
+    named = {f"tasks.{name}": getattr(tasks, name) for name in ("train_file", "dev_file", "heldout_file")}
+    if tasks.family != "stored":  # those: check_stored
+        named["tasks.source"] = tasks.source
+    named |= {f"evaluate.sets.{n}.source": each.source for n, each in enumerate(config.evaluate.sets)}
+    if config.perturb is not None:
+        named["perturb.source"] = config.perturb.source
+    for where, name in named.items():
+        if name not in (None, "dev", "heldout"):
+            try:
+                data_at(name, path)
+            except InputError as error:
+                raise InputError(f"{path}: '{where}' {error}") from None
+
+
+def check_stored(config: Config, path: Path) -> None:
+    """Raises InputError for stored programs that are not there, or nothing a run can train on.
+
+    Apart from the other files: a plan needs no data.
+    """
+    tasks = config.tasks
+    if tasks.family != "stored" or tasks.source is None:
+        return
+    source = path.parent / tasks.source
+    where = f"{path}: 'tasks.source' is {source}"
+    if not source.exists():
+        raise InputError(
+            f"{where}, which does not exist: unpack Project CodeNet there (docs/data.md), or name a folder "
+            "of its layout or a file of stored groups (--set tasks.source=...)"
+        )
+    if source.is_dir():
+        from cobalt.tasks.codenet_tree import problem_ids
+
+        problem_ids(source)
+    elif source.suffix != ".parquet":  # whose rows training checks
+        raise InputError(f"{where}: a file of stored groups is .parquet")

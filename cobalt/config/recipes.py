@@ -18,22 +18,22 @@ class Settings:
     """Settings by dotted name, as far as our own files and the overrides give them."""
 
     def __init__(self, values: Mapping[str, Any]) -> None:
-        self._values = dict(values)
+        self.values = dict(values)
 
     def number(self, name: str, default: float) -> float:
         """A number; ``default`` where it is not set, null or no number (an interpolation)."""
         try:
-            return float(self._values.get(name, default))
+            return float(self.values.get(name, default))
         except (TypeError, ValueError):
             return default
 
     def flag(self, name: str, default: bool = False) -> bool:
         """True or false."""
-        return str(self._values.get(name, default)).lower() == "true"
+        return str(self.values.get(name, default)).lower() == "true"
 
     def text(self, name: str, default: str = "") -> str:
         """A word."""
-        return str(self._values.get(name, default))
+        return str(self.values.get(name, default))
 
 
 def read(recipe: str, profile: str, scale: str, overrides: Sequence[str] = ()) -> Settings:
@@ -62,7 +62,7 @@ def sizes(found: Settings) -> dict[str, Any]:
     def whole(name: str, default: float = 0) -> int:
         return int(found.number(name, default))
 
-    contexts, most = whole("data.train_batch_size", 1), whole("data.max_response_length", 1)
+    contexts = whole("data.train_batch_size", 1)
     return {
         "reward_profile": found.text("cobalt.reward_profile", "published"),
         "contexts": contexts,
@@ -70,7 +70,7 @@ def sizes(found: Settings) -> dict[str, Any]:
         "mini_batches": max(1, contexts // (whole(f"{_POLICY}.actor.ppo_mini_batch_size") or contexts)),
         "learning_rate": found.number(f"{_POLICY}.actor.optim.lr", 0.0),
         "max_prompt_tokens": whole("data.max_prompt_length", 1),
-        "max_response_tokens": most,
+        "max_response_tokens": whole("data.max_response_length", 1),
         "lora_rank": whole(f"{_POLICY}.model.lora_rank"),
         "lora_alpha": whole(f"{_POLICY}.model.lora_alpha", 16),
     }

@@ -87,8 +87,8 @@ class Model:
     """The reference model: what collects the trajectories and is trained.
 
     `path`: a Hugging Face folder, relative to the configuration file, or a name on the hub. `engine` runs it:
-    `transformers` in this process; `vllm`, the Serve application `vllm_engine_actor:app`, started for the
-    stages that need it (`execution.serving`), or a server at `base_url`; `openai`, any service at
+    `transformers` in this process; `vllm`, `vllm serve`, started for the stages that need it
+    (`execution.serving`), or a server at `base_url`; `openai`, any service at
     `base_url`; `litellm`, a provider. For the last two `served_name` is the model's name there (null: as
     `path`), and `trained_engine` (transformers or vllm) runs the trained models; elsewhere null means
     `engine`. `prompts`: `default`, `tiny` or a file, for dialogues (those of online trainings, too) and
@@ -266,12 +266,12 @@ class Controls:
 
 @dataclass(frozen=True, config=KNOWN_KEYS)
 class Serving:
-    """The Serve application that engine `vllm` starts.
+    """`vllm serve` as engine `vllm` starts it.
 
-    `replicas` of `tensor_parallel` GPUs each; `eager` starts sooner and runs slower. It must answer within
-    `start_s` seconds. `command` replaces it: the words of a command that serves an OpenAI-compatible API at
-    `http://127.0.0.1:{port}`, where `{model}`, `{port}`, `{replicas}`, `{tensor_parallel}` and
-    `{max_context}` are filled in.
+    `replicas` (data parallel) of `tensor_parallel` GPUs each; `eager` starts sooner and runs slower. It must
+    answer within `start_s` seconds. `command` replaces it: the words of a command that serves an
+    OpenAI-compatible API at `http://127.0.0.1:{port}`, where `{model}`, `{port}`, `{replicas}`,
+    `{tensor_parallel}` and `{max_context}` are filled in.
     """
 
     replicas: Count = 1

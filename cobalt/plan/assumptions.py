@@ -1,31 +1,22 @@
-"""Every assumption of `cobalt plan`: name, default, unit and reason, from `assumptions.yaml`.
-
-What was used, and from where (default, ``--assume``, a measured file), is part of the plan.
-"""
+"""What a plan assumes, from `assumptions.yaml`: numbers with unit and reason, shapes of models, devices."""
 
 from __future__ import annotations
 
 import difflib
 import math
-from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import yaml
 
 from cobalt.errors import InputError
+from cobalt.training.sizes import Sizes, sizes
 
 TABLES: dict[str, Any] = yaml.safe_load(Path(__file__).with_suffix(".yaml").read_text(encoding="utf-8"))
 GPUS = tuple(kind for kind in TABLES["devices"] if kind != "cpu")
-LESS_THAN_ONE = ("share", "mfu")  # names that end so are in [0, 1]
-# Numbers that are divided by, or whose logarithm is taken.
-_POSITIVE = (
-    "sigma", "_tokens", "characters_per_token", "tests", "tasks", "test_ms", "bandwidth_share", "mfu",
-    "prefill_share", "memory_share", "weight_bytes", "pcie_gb_s", "sequences", "bytes_per_s",
-    "cores", "cores_per_gpu", "provider.tokens_per_s", "cpu_tokens_per_s", "answer_characters", "tflops",
-    "bandwidth_gb_s", "memory_gb",
-)  # fmt: skip
+_SHARES = ("share", "mfu")  # names that end so are in [0, 1]
 _DEVICE = {
     "tflops": "TFLOP/s, bf16, dense", "bandwidth_gb_s": "GB/s", "memory_gb": "GB (10^9 bytes)",
     "price_h": "USD per hour",
@@ -65,42 +56,110 @@ class Assumptions:
         self.used[name] = self.rows[name]
         return self.rows[name].default
 
-    def replaced(self, values: Mapping[str, float], source: str) -> Assumptions:
-        """A copy with other values. Raises InputError for an unknown name or a value out of range."""
+    def replaced(self, texts: Sequence[str]) -> Assumptions:
+        """A copy with the values of ``--assume NAME=VALUE``.
+
+        Raises InputError for another text, an unknown name or a value out of range.
+        """
         rows = dict(self.rows)
-        for name, value in values.items():
+        for text in texts:
+            name, _, given = text.partition("=")
+            try:
+                value = float(given)
+            except ValueError:
+                raise InputError(f"--assume {text}: give NAME=NUMBER, as in training.mfu=0.4") from None
             if name not in rows:
                 near = difflib.get_close_matches(name, rows, n=1, cutoff=0.5)
-                advice = f"; did you mean '{near[0]}'?" if near else ""
-                raise InputError(
-                    f"there is no assumption '{name}'{advice} (cobalt plan --list_assumptions shows all)"
-                )
-            positive = name.endswith(_POSITIVE)
-            if not math.isfinite(value) or value < 0 or (positive and value == 0):
-                least = "above 0" if positive else "at least 0"
-                unit = rows[name].unit
-                raise InputError(f"{source}: '{name}' must be {least}, got {value:g} (unit: {unit})")
-            if name.rpartition(".")[2].endswith(LESS_THAN_ONE) and value > 1:
-                raise InputError(f"{source}: '{name}' is a share and must be at most 1, got {value:g}")
-            rows[name] = replace(rows[name], default=value, source=source)
+                advice = f"did you mean '{near[0]}'?" if near else "--list_assumptions shows all"
+                raise InputError(f"--assume {text}: there is no assumption '{name}'; {advice}")
+            most = 1.0 if name.endswith(_SHARES) else math.inf
+            if not (0 <= value <= most and math.isfinite(value)):
+                raise InputError(f"--assume {text}: must be at least 0 and at most {most:g}")
+            rows[name] = replace(rows[name], default=value, source="--assume")
         return Assumptions(rows)
 
 
-def parse(texts: list[str]) -> dict[str, float]:
-    """Values of ``--assume name=value``. Raises InputError for other texts."""
-    values = {}
-    for text in texts:
-        name, _, value = text.partition("=")
-        try:
-            values[name.strip()] = float(value)
-        except ValueError:
-            raise InputError(f"--assume {text!r}: give NAME=NUMBER, as in training.mfu=0.4") from None
-    return values
+class DoesNotFit(InputError):
+    """The model does not fit on the devices."""
 
 
-def listing(assumptions: Assumptions) -> str:
-    """All assumptions as text."""
-    return "\n".join(
-        f"{row.name} = {row.default:g} {row.unit}  ({row.reason if row.source == 'default' else row.source})"
-        for row in assumptions.rows.values()
+@dataclass(frozen=True)
+class Model(Sizes):
+    """A dense decoder by name, its sizes as the published ``config.json`` gives them."""
+
+    name: str
+
+    @property
+    def params_b(self) -> float:
+        """Billions of parameters with embeddings, without norms."""
+        return self.parameters / 1e9
+
+
+KNOWN = {name: Model(*[*row, name]) for name, row in TABLES["models"].items()}
+
+
+def shape(name: str, folder: Path | None = None) -> Model:
+    """The shape of a model by its hub name, or from ``config.json`` in ``folder``.
+
+    Raises InputError for a name that is not in the table and no folder.
+    """
+    if folder is not None and (folder / "config.json").is_file():
+        found = sizes(folder)
+        if found is None:
+            raise InputError(f"{folder / 'config.json'}: sizes of a dense decoder are missing")
+        return Model(**asdict(found), name=folder.name)
+    if name in KNOWN:
+        return KNOWN[name]
+    near = difflib.get_close_matches(name, KNOWN, n=1, cutoff=0.5)
+    advice = f"did you mean '{near[0]}'?" if near else f"known: {', '.join(KNOWN)}"
+    raise InputError(
+        f"the shape of model '{name}' is not known; {advice} (or give a folder with its config.json)"
     )
+
+
+@dataclass(frozen=True)
+class Device:
+    """``gpus`` of one kind (TFLOP/s, GB/s, GB each); every ``together`` of them hold the model once."""
+
+    kind: str
+    gpus: int
+    model: Model
+    together: int
+    tflops: float
+    bandwidth: float
+    memory: float
+
+    @property
+    def replicas(self) -> int:
+        """Independent samplers."""
+        return self.gpus // self.together
+
+
+def device(
+    a: Assumptions, kind: str, gpus: int, model: Model, longest: float, share: float, least: int = 1
+) -> Device:
+    """The device with the fewest GPUs per replica (``least``, if there are so many) that hold the model and
+    one sequence of ``longest`` tokens in a ``share`` of their memory.
+
+    Raises InputError for an unknown kind, DoesNotFit if all GPUs together are too small.
+    """
+    if kind not in ("cpu", *GPUS):
+        raise InputError(f"there is no GPU kind '{kind}'; known: {', '.join(GPUS)}")
+    tflops, bandwidth, memory = (
+        a[f"gpu.{kind}.{what}"] for what in ("tflops", "bandwidth_gb_s", "memory_gb")
+    )
+    value_bytes = a["sampling.weight_bytes"]
+    weights = model.params_b * value_bytes
+    cache = 2 * model.layers * model.kv_heads * model.head_dim * value_bytes * longest / 1e9
+    free = memory * share - (0.0 if kind == "cpu" else a["sampling.reserve_gb"])
+    together = 1
+    while together * 2 <= min(least, gpus):
+        together *= 2
+    while together * free < weights + cache:
+        together *= 2
+        if together > gpus:
+            raise DoesNotFit(
+                f"{model.name} ({weights:.1f} GB of weights, {cache:.2f} GB of cache for one sequence) does "
+                f"not fit on {gpus} x {kind} ({memory:g} GB each): give more or larger GPUs"
+            )
+    return Device(kind, gpus, model, together, tflops, bandwidth, memory)

@@ -13,9 +13,42 @@ from dataclasses import dataclass, field
 from statistics import NormalDist
 
 from cobalt.plan.arithmetic import Sheet
-from cobalt.plan.assumptions import Assumptions
-from cobalt.plan.devices import Device
+from cobalt.plan.assumptions import Assumptions, Device
 from cobalt.plan.workload import Workload
+
+_RESPONSE = """
+    cut at the limit [of all] = 1 - Phi(z)
+    mean response [tokens] = median * exp(sigma * sigma / 2) * Phi(z - sigma) + limit * cut_at_the_limit
+    mean square [tokens squared] = median * median * exp(2 * sigma * sigma) * Phi(z - 2 * sigma) \
+        + limit * limit * cut_at_the_limit
+    mean length so far of a response under way [tokens] = mean_square / (2 * mean_response)
+"""
+_PROMPTS = """
+    mean statement [tokens] = statement_tokens * exp(statement_sigma * statement_sigma / 2)
+    first prompt [tokens] = system_characters / characters_per_token + mean_statement
+    mean feedback [tokens] = feedback_tokens * exp(feedback_sigma * feedback_sigma / 2)
+    feedback message [tokens] = feedback_characters / characters_per_token + mean_feedback
+"""
+# Of a response that was cut, its beginning is shown.
+_AFTER_THINKING = """
+    mean answer (after </think>) [tokens] = answer_tokens * exp(answer_sigma * answer_sigma / 2)
+    longest message kept [tokens] = answer_characters / characters_per_token
+    answer shown [tokens] = (1 - cut) * answer_tokens * exp(answer_sigma * answer_sigma / 2) \
+        + cut * longest_message_kept
+"""
+_TEST = """
+    mean test without the sandbox [ms of CPU] = (1 - slow_share) \
+        * min(1000 * tests.limit_s, test_ms * exp(test_sigma * test_sigma / 2)) \
+        + slow_share * 1000 * tests.limit_s
+    mean test [ms of CPU] = mean_test_without_the_sandbox + tests.overhead_ms
+"""
+# The lines of a section that say what its stage takes.
+_LINES = {
+    "wall_h": "wall time", "gpu_h": "GPU hours", "cpu_h": "evaluator", "completions": "completions",
+    "prompt_tokens": "prompt tokens", "completion_tokens": "completion tokens",
+    "updated_tokens": "tokens in updates",
+    "reference_tokens": "tokens for log-probabilities (old, reference)", "usd": "paid to the provider",
+}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -34,15 +67,6 @@ class Stage:
     updated_tokens: float = 0.0
     reference_tokens: float = 0.0
     usd: float = 0.0
-
-
-# The lines of a section that say what its stage takes.
-_LINES = {
-    "wall_h": "wall time", "gpu_h": "GPU hours", "cpu_h": "evaluator", "completions": "completions",
-    "prompt_tokens": "prompt tokens", "completion_tokens": "completion tokens",
-    "updated_tokens": "tokens in updates",
-    "reference_tokens": "tokens for log-probabilities (old, reference)", "usd": "paid to the provider",
-}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -89,16 +113,11 @@ class Plan:
         found = {line.name: line.value for line in self.sheet.lines if line.section == self.sheet.section}
         return Stage(self.sheet.section, **{what: found.get(name, 0.0) for what, name in _LINES.items()})
 
-    def of_tasks(self, *names: str) -> dict[str, float]:
-        """Assumptions about this kind of tasks."""
-        return {name: self.a[f"{self.work.tasks_kind}.{name}"] for name in names}
-
     def programs_h(self, what: str, programs: float, tests: float, made: Response) -> float:
         """CPU hours of ``programs`` with ``tests`` each; of thinking responses those cut hold no program."""
         return self.sheet.put(
-            what, "programs * (1 - cut) * distinct_share * tests * test_ms / 3600000", "CPU h", self,
+            f"{what} [CPU h] = programs * (1 - cut) * distinct_share * tests * test_ms / 3600000", self,
             programs=programs, tests=tests, cut=made.cut if self.work.responses == "thinking" else 0.0,
-            **self.of_tasks("distinct_share"),
         )  # fmt: skip
 
     def prompt(self, shown: float, limit: float, *, always: bool = False) -> float:
@@ -108,73 +127,41 @@ class Plan:
         mean = self.first + shown * self.growth
         if always or mean > limit:
             name = f"prompt with {shown:.3g} programs"
-            mean = self.sheet.put(name, "first + shown * growth", "tokens", self, shown=shown)
+            mean = self.sheet.put(f"{name} [tokens] = first + shown * growth", self, shown=shown)
         if mean <= limit:
             return mean
-        return self.sheet.put("the same, cut", "min(prompt, limit)", "tokens", prompt=mean, limit=limit)
+        return self.sheet.put("the same, cut [tokens] = min(prompt, limit)", prompt=mean, limit=limit)
 
 
 def lengths(plan: Plan, limits: list[int]) -> None:
     """Responses under each limit, and prompts with those of the first."""
-    sheet, a, work = plan.sheet, plan.a, plan.work
+    sheet, work = plan.sheet, plan.work
     sheet.section = "lengths"
     for limit in dict.fromkeys(limits):
         plan.responses[limit] = _response(plan, limit)
     made = plan.responses[limits[0]]
-    texts = plan.of_tasks("characters_per_token")
-    mean = "median * exp(sigma * sigma / 2)"
-    for name, what, characters in (
-        ("first prompt", "statement", work.system_characters),
-        ("feedback message", "feedback", work.feedback_characters),
-    ):
-        median, sigma = plan.of_tasks(f"{what}_tokens", f"{what}_sigma").values()
-        value = sheet.put(f"mean {what}", mean, "tokens", median=median, sigma=sigma)
-        sheet.put(
-            name, f"fixed_characters / characters_per_token + {what}", "tokens",
-            fixed_characters=characters, **{what: value}, **texts,
-        )  # fmt: skip
-    plan.first = next(line.value for line in sheet.lines if line.name == "first prompt")
     answer = made.mean_response
+    sheet.put(_PROMPTS, work)
+    plan.first = sheet["first prompt"]
     if work.responses == "thinking":
-        formula = "thinking.answer_characters / characters_per_token"
-        longest = sheet.put("longest message kept", formula, "tokens", **texts)
-        answer = sheet.put(
-            "answer shown (after </think>; of a cut response its beginning)",
-            f"(1 - cut) * {mean} + cut * longest", "tokens", cut=made.cut, longest=longest,
-            median=a["thinking.answer_tokens"], sigma=a["thinking.answer_sigma"],
-        )  # fmt: skip
-    plan.growth = sheet.put("a turn adds", "answer + feedback_message", "tokens", answer=answer)
+        answer = sheet.put(_AFTER_THINKING, cut=made.cut)
+    plan.growth = sheet.put("a turn adds [tokens] = answer + feedback_message", answer=answer)
 
 
 def _response(plan: Plan, limit: int) -> Response:
     """Completions of at most ``limit`` tokens."""
-    kind, put = plan.work.responses, plan.sheet.put
+    kind, sheet = plan.work.responses, plan.sheet
     median, sigma = plan.a[f"{kind}.response_tokens"], plan.a[f"{kind}.response_sigma"]
     known = {"limit": float(limit), "median": median, "sigma": sigma}
-    known["z"] = put(
-        f"{kind} response of at most {limit:,} tokens, z", "ln(limit / median) / sigma", "", **known
-    )
-    known["cut"] = cut = put("cut at the limit", "1 - Phi(z)", "of all", **known)
-    mean = put(
-        "mean response", "median * exp(sigma * sigma / 2) * Phi(z - sigma) + limit * cut", "tokens", **known
-    )
-    put("mean square", "median * median * exp(2 * sigma * sigma) * Phi(z - 2 * sigma) + limit * limit * cut",
-        "tokens squared", **known)  # fmt: skip
-    live = put("mean length so far of a response under way", "mean_square / (2 * mean_response)", "tokens")
-    return Response(mean, live, cut, median, sigma, limit)
+    name = f"{kind} response of at most {limit:,} tokens, z"
+    live = sheet.put(_RESPONSE, z=sheet.put(f"{name} [] = ln(limit / median) / sigma", **known), **known)
+    return Response(sheet["mean response"], live, sheet["cut at the limit"], median, sigma, limit)
 
 
 def evaluator(plan: Plan) -> None:
     """Cores of the evaluator, and CPU of a test."""
-    sheet = plan.sheet
-    sheet.section = "running programs"
-    sheet.put(
-        "mean test without the sandbox",
-        "(1 - slow_share) * min(1000 * tests.limit_s, test_ms * exp(test_sigma * test_sigma / 2)) "
-        "+ slow_share * 1000 * tests.limit_s",
-        "ms of CPU", **plan.of_tasks("slow_share", "test_ms", "test_sigma"),
-    )  # fmt: skip
-    plan.test_ms = sheet.put("mean test", "mean_test_without_the_sandbox + tests.overhead_ms", "ms of CPU")
+    plan.sheet.section = "running programs"
+    plan.test_ms = plan.sheet.put(_TEST)
     cores = "gpus * evaluator.cores_per_gpu" if plan.work.on_gpu else "evaluator.cpu_profile_cores"
-    plan.cores = sheet.put("evaluator cores", cores, "cores", plan.work)
-    sheet.put("memory of programs at most", "evaluator_cores * evaluator.memory_gib", "GiB")
+    plan.cores = plan.sheet.put(f"evaluator cores [cores] = {cores}", plan.work)
+    plan.sheet.put("memory of programs at most [GiB] = evaluator_cores * evaluator.memory_gib")

@@ -1,24 +1,33 @@
-"""The estimate: every stage of a workload, line by line, and what it comes to."""
+"""The estimate: every stage of a workload, line by line, its files and money, and what it comes to."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from cobalt.plan import basis, sampling
 from cobalt.plan.arithmetic import Line, Sheet, number
-from cobalt.plan.assumptions import Assumption, Assumptions
+from cobalt.plan.assumptions import Assumption, Assumptions, device
 from cobalt.plan.basis import Plan, Stage
-from cobalt.plan.devices import device
-from cobalt.plan.files import files, single_processes
 from cobalt.plan.training import Contexts, contexts, training
-from cobalt.plan.workload import Workload
+from cobalt.plan.workload import Sampling, Training, Workload
 
-_UNITS = {
-    "wall_h": "h", "gpu_h": "GPU h", "cpu_h": "CPU h", "prompt_tokens": "tokens",
-    "completion_tokens": "tokens", "updated_tokens": "tokens", "reference_tokens": "tokens",
-}  # fmt: skip
+_SUMS = (
+    "prompt_tokens", "completion_tokens", "updated_tokens", "reference_tokens", "gpu_h", "cpu_h", "wall_h",
+)  # fmt: skip
+# A Parquet row has the conversation as `conversation`, `prompt` and in `extra_info`, the tests twice.
+_CONTEXTS = """
+    contexts as JSONL [GB] = rows * (disk.json_overhead * (first + shown * growth) * characters_per_token \
+        + tests * test_bytes) / 1e9
+    contexts as Parquet [GB] = disk.parquet_copies * contexts_as_JSONL * disk.parquet_share
+"""
+_MONEY = """
+    GPUs [USD] = GPU_h * price
+    evaluator [USD] = CPU_h * price.cpu_core_h
+    disk [USD] = GB * price.disk_gb_month * price.disk_months
+    in all [USD] = GPUs + evaluator + disk + providers
+"""
 
 
 @dataclass(frozen=True)
@@ -40,14 +49,19 @@ class Estimate:
         """The sum over stages of one of `Stage`'s numbers."""
         return float(sum(getattr(each, what) for each in self.stages))
 
+    def totals(self) -> dict[str, float]:
+        """All sums."""
+        sums = {name: self.total(name) for name in _SUMS}
+        return sums | {"disk_gb": self.disk_gb, "usd": self.usd}
+
     def lines(self) -> list[str]:
         """The plan for people: arithmetic by section, the table of stages, totals, assumptions used."""
-        sources = ["" if row.source == "default" else f"  [{row.source}]" for row in self.used]
         used = [
-            f"  {row.name} = {row.default:g} {row.unit}{source}"
-            for row, source in zip(self.used, sources, strict=True)
+            f"  {row.name} = {row.default:g} {row.unit}"
+            + ("" if row.source == "default" else f"  [{row.source}]")
+            for row in self.used
         ]
-        return [*by_section(self.arithmetic), *self.summary(), "", "assumptions used", *used]
+        return [*_by_section(self.arithmetic), *self.summary(), "", "assumptions used", *used]
 
     def summary(self) -> list[str]:
         """The table of stages and the totals."""
@@ -59,12 +73,10 @@ class Estimate:
 
     def as_dict(self) -> dict[str, Any]:
         """The same as JSON."""
-        totals = {name: self.total(name) for name in (*_UNITS, "completions", "usd")}
-        totals |= {"disk_gb": self.disk_gb, "usd": self.usd, "evaluator_cores": self.evaluator_cores}
         return {
             "workload": asdict(self.workload),
             "stages": [asdict(each) for each in self.stages],
-            "totals": totals,
+            "totals": self.totals() | {"evaluator_cores": self.evaluator_cores},
             "arithmetic": [asdict(each) for each in self.arithmetic],
             "assumptions": [asdict(each) for each in self.used],
         }
@@ -87,10 +99,8 @@ def estimate(workload: Workload, assumptions: Assumptions | None = None) -> Esti
         done.append(made)
     if workload.judged_cases:
         done.append(sampling.judging(plan, workload.judged_cases))
-    disk_gb, jsonl = files(plan, cut, steps)
-    done += single_processes(plan, cut, jsonl)
+    disk_gb = _files(plan, cut, steps)
     usd = _money(plan, done, disk_gb)
-    _sums(plan.sheet, done)
     lines, used = tuple(plan.sheet.lines), tuple(a.used.values())
     return Estimate(workload, tuple(done), lines, used, disk_gb, usd, plan.cores)
 
@@ -104,34 +114,65 @@ def _plan(work: Workload, a: Assumptions) -> Plan:
     if work.training:
         least = min(each.memory_share or a["sampling.training_memory_share"] for each in work.training)
         trainer = device(a, work.device, work.gpus, work.model, longest, least)
-    plan = Plan(Sheet(a.__getitem__), a, work, on, trainer)
+    plan = Plan(Sheet(a.__getitem__, (work.tasks_kind, work.responses)), a, work, on, trainer)
     basis.lengths(plan, limits)
     basis.evaluator(plan)
     return plan
 
 
+def _files(plan: Plan, cut: Contexts, steps: dict[str, float]) -> float:
+    """GB (10^9 bytes) of all files that stay."""
+    sheet, work = plan.sheet, plan.work
+    sheet.section = "disk"
+    total = stored = 0.0  # `stored`: bytes of a task's row so far: stages copy what earlier ones wrote
+    for each in work.sampling:
+        stored = _row(plan, each, stored if each.first_turn > 1 else 0.0)
+        copies = 2 if each.hidden_tests else 1  # as sampled, and with the rates of the hidden tests
+        formula = f"{each.name} [GB] = tasks * models * copies * row_bytes / 1e9"
+        total += sheet.put(formula, each, copies=copies, row_bytes=stored)
+    if cut.rows:
+        parquet = sheet.put(_CONTEXTS, cut, plan)
+        total += sheet["contexts as JSONL"] + parquet
+    for given in work.training:
+        total += _checkpoints(plan, given, steps[given.name])
+    return sheet.put("all files [GB] = sum_of_these", sum_of_these=total)
+
+
+def _row(plan: Plan, given: Sampling, before: float) -> float:
+    put, made = plan.sheet.put, plan.responses[given.max_tokens]
+    dialogue = plan.first + given.turns * plan.growth if given.turns > 1 else 0.0
+    if not before:
+        tests = max(given.tests, plan.a[f"{plan.work.tasks_kind}.tests"])
+        formula = "first * characters_per_token + 2 * tests * test_bytes"
+        before = put(f"{given.name}: a task [bytes] = {formula}", plan, tests=tests)
+    return put(
+        f"{given.name}: a row [bytes] = before + disk.json_overhead * samples * (turns * (mean_response * "
+        "characters_per_token + tests * verdict_bytes) + dialogue * characters_per_token)", given, made,
+        before=before, turns=given.turns - given.first_turn + 1, dialogue=dialogue,
+    )  # fmt: skip
+
+
+def _checkpoints(plan: Plan, given: Training, steps: float) -> float:
+    saved = steps / given.save_every if given.save_every else 1.0
+    if given.keep is not None:
+        saved = min(saved, float(given.keep))
+    name = f"{given.name}: checkpoints"
+    kept = plan.sheet.put(f"{name} kept, the last included [] = max(1, ceil(saved))", saved=saved)
+    trained = plan.a["disk.checkpoint_bytes"] * (plan.a["disk.adapters"] if given.lora_rank else 1.0)
+    return plan.sheet.put(
+        f"{name}, and the exports model/ and best/ [GB] = params_b * (kept * (checkpoint_bytes + "
+        "disk.export_bytes) + 2 * disk.export_bytes)", plan.device.model, kept=kept, checkpoint_bytes=trained,
+    )  # fmt: skip
+
+
 def _money(plan: Plan, done: list[Stage], disk_gb: float) -> float:
-    sheet, price = plan.sheet, plan.a[f"gpu.{plan.work.device}.price_h"]
-    sheet.section = "money"
-    gpu_h, cpu_h = (sum(getattr(each, what) for each in done) for what in ("gpu_h", "cpu_h"))
-    sheet.put("GPUs", "GPU_h * price", "USD", GPU_h=gpu_h, price=price)
-    sheet.put("evaluator", "CPU_h * price.cpu_core_h", "USD", CPU_h=cpu_h)
-    sheet.put("disk", "GB * price.disk_gb_month * price.disk_months", "USD", GB=disk_gb)
-    providers = sum(each.usd for each in done)
-    return sheet.put("in all", "GPUs + evaluator + disk + providers", "USD", providers=providers)
+    plan.sheet.section = "money"
+    price = plan.a[f"gpu.{plan.work.device}.price_h"]
+    gpu_h, cpu_h, usd = (sum(getattr(each, what) for each in done) for what in ("gpu_h", "cpu_h", "usd"))
+    return plan.sheet.put(_MONEY, GPU_h=gpu_h, price=price, CPU_h=cpu_h, GB=disk_gb, providers=usd)
 
 
-def _sums(sheet: Sheet, done: list[Stage]) -> None:
-    sheet.section = "in all"
-    for what, unit in _UNITS.items():
-        parts = {f"stage_{n}": getattr(each, what) for n, each in enumerate(done, 1) if getattr(each, what)}
-        if parts:
-            sheet.put(what.replace("_", " "), " + ".join(parts), unit, **parts)
-            # The names of the stages say less than the numbers.
-            sheet.lines[-1] = replace(sheet.lines[-1], formula="sum over stages")
-
-
-def by_section(lines: Sequence[Line]) -> Iterator[str]:
+def _by_section(lines: Sequence[Line]) -> Iterator[str]:
     """Lines by section, each under its title."""
     section = ""
     for line in lines:
@@ -170,3 +211,21 @@ def _totals(found: Estimate) -> Iterator[str]:
     yield f"  wall time: {total('wall_h')} h, one stage after the other"
     yield f"  disk: {number(found.disk_gb)} GB"
     yield f"  money: {found.usd:,.2f} USD, of which providers {found.total('usd'):,.2f}"
+
+
+def beside(found: Sequence[Estimate], factors: Sequence[float]) -> Iterator[str]:
+    """Totals at multiples of the training data, and the GPUs and cores for the first one's wall time."""
+
+    def row(name: str, values: Sequence[str]) -> str:
+        return f"  {name:<26}" + "".join(f"{value:>18}" for value in values)
+
+    yield row("training data", [f"x {factor:g}" for factor in factors])
+    first, all_totals = found[0], [each.totals() for each in found]
+    for name in all_totals[0]:
+        yield row(name.replace("_", " "), [number(totals[name]) for totals in all_totals])
+    for what, of, count in (
+        ("GPUs", "gpu_h", first.workload.gpus),
+        ("cores", "cpu_h", first.evaluator_cores),
+    ):
+        base = first.total(of) or 1.0
+        yield row(f"{what} in the first's time", [f"{count * each.total(of) / base:,.2f}" for each in found])

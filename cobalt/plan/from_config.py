@@ -1,4 +1,4 @@
-"""The workload of a configuration file."""
+"""The workload of a configuration: what its run does, in plain numbers."""
 
 from __future__ import annotations
 
@@ -11,8 +11,7 @@ from cobalt import prompts
 from cobalt.config import recipes
 from cobalt.config.config import Config
 from cobalt.config.sections import EvaluationSet, Perturb
-from cobalt.plan.assumptions import Assumptions
-from cobalt.plan.models import shape
+from cobalt.plan.assumptions import Assumptions, shape
 from cobalt.plan.workload import Sampling, Training, Workload
 from cobalt.training.config import is_own
 
@@ -44,25 +43,17 @@ def workload(
     usual = "rtx4090" if train.lora_rank and count == 1 else "h100-80"
     if train.profile == "cpu" and gpu is None:
         usual, count = "cpu", 1  # the profile makes up one GPU
+    responses = "tiny" if work.kind == "tiny" else "thinking" if model.thinking else "plain"
     return Workload(
-        name=config.name,
-        model=shape(model.path, path.parent / model.path),
-        device=gpu or usual,
-        gpus=count,
-        tasks_kind=work.kind,
-        responses="tiny" if work.kind == "tiny" else "thinking" if model.thinking else "plain",
+        name=config.name, model=shape(model.path, path.parent / model.path), device=gpu or usual, gpus=count,
+        tasks_kind=work.kind, responses=responses,
         system_characters=len(texts.system) + len(texts.instruction) - len("{statement}"),
-        feedback_characters=len(texts.feedback) - len("{feedback}"),
-        max_context=model.max_context,
-        concurrency=config.execution.concurrency,
-        sampling=tuple(work.sampling()),
-        training=tuple(work.training()),
-        context_tasks=work.train if work.method == "contexts" else 0.0,
-        judged_cases=work.judged_cases(),
-        skipped=config.skipped,
-        tensor_parallel=serving.tensor_parallel,
+        feedback_characters=len(texts.feedback) - len("{feedback}"), max_context=model.max_context,
+        concurrency=config.execution.concurrency, sampling=tuple(work.sampling()),
+        training=tuple(work.training()), context_tasks=work.train if work.method == "contexts" else 0.0,
+        judged_cases=work.judged_cases(), skipped=config.skipped, tensor_parallel=serving.tensor_parallel,
         memory_share=serving.gpu_memory,
-    )
+    )  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -189,40 +180,27 @@ class _Work:
         """The recipe's training, and the single-turn control, of as many steps, on statements."""
         config, given, number, flag = self.config, self.config.train, self.settings.number, self.settings.flag
         gpu, offline, stored = given.profile == "gpu", self.method == "stored", config.tasks.has_stored
-        whole = given.max_prompt_tokens + given.max_response_tokens
-        validated = 1.0
+        response = given.max_response_tokens
+        if not stored:
+            response = min(response, config.sampling.max_tokens)
+        validates, validated = gpu and not offline, 1.0
         if config.validates_on_trajectories:  # of each task left its opening and one trajectory
-            left = 1 - self.a[f"{self.kind}.skipped_tasks"]
-            validated = left * (1 + self.a[f"{self.kind}.slices"])
-        validates = gpu and not offline
-        parts = ("actor_rollout_ref.ref", _ROLLOUT)
-        scored = [f"{part}.log_prob_micro_batch_size_per_gpu" for part in parts]
+            validated = (1 - self.a[f"{self.kind}.skipped_tasks"]) * (1 + self.a[f"{self.kind}.slices"])
+        scored = [f"{part}.log_prob_micro_batch_size_per_gpu" for part in ("actor_rollout_ref.ref", _ROLLOUT)]
+        whole = given.max_prompt_tokens + given.max_response_tokens
+        passes = flag(f"{_ACTOR}.use_kl_loss") + (not flag("algorithm.rollout_correction.bypass_mode"))
         one = Training(
-            name="train",
-            steps=given.steps,
-            epochs=float(given.epochs or 1),
-            contexts=given.contexts,
+            name="train", steps=given.steps, epochs=float(given.epochs or 1), contexts=given.contexts,
             completions=int(number("cobalt.offline.group_size", 4)) if offline else given.completions,
-            mini_batches=given.mini_batches,
-            max_prompt_tokens=given.max_prompt_tokens,
-            response_tokens=given.max_response_tokens
-            if stored
-            else min(given.max_response_tokens, config.sampling.max_tokens),
-            tests=sum(self._tests()),
-            rows=self._rows(),
-            turns=int(number("cobalt.dialogue.turns", 1)),
+            mini_batches=given.mini_batches, max_prompt_tokens=given.max_prompt_tokens,
+            response_tokens=response, longest=given.max_prompt_tokens + response if offline else whole,
+            tests=sum(self._tests()), rows=self._rows(), turns=int(number("cobalt.dialogue.turns", 1)),
             on_statements=self.method != "contexts" or not config.contexts.partial,
-            reference=flag(f"{_ACTOR}.use_kl_loss") and not offline,
-            old_log_probs=not flag("algorithm.rollout_correction.bypass_mode") and not offline,
-            offload=gpu and flag(f"{_ACTOR}.fsdp_config.optimizer_offload"),
-            lora_rank=given.lora_rank,
-            offline=offline,
-            submitted=stored,
+            passes=0 if offline else passes, offload=gpu and flag(f"{_ACTOR}.fsdp_config.optimizer_offload"),
+            lora_rank=given.lora_rank, offline=offline, submitted=stored,
             pass_sequences=int(number(f"{_ACTOR}.ppo_micro_batch_size_per_gpu", 1)),
             scored_sequences=int(max(number(name, 1) for name in scored)),
-            longest=0 if offline else whole,
-            validation_tasks=self.of("dev") if validates else 0.0,
-            validation_contexts=validated,
+            validation_tasks=self.of("dev") if validates else 0.0, validation_contexts=validated,
             validate_every=max(0, int(number("trainer.test_freq", -1))) if validates else 0,
             save_every=max(0, int(number("trainer.save_freq", -1))),
             # cobalt.training.offline keeps the last two

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from cobalt.plan.models import Model
+from cobalt.plan.assumptions import Model
 
 
 @dataclass(frozen=True)
@@ -39,14 +39,14 @@ class Sampling:
 class Training:
     """GRPO: ``contexts`` x ``completions`` per step, each a dialogue of ``turns`` programs (1: a bandit).
 
-    ``steps`` None: ``epochs`` over the rows. ``response_tokens``: limit of one program's completion.
-    ``tests`` per program. ``rows`` to train on, None for those of the contexts; ``on_statements``: they show
-    no programs. ``reference``, ``old_log_probs``: log-probabilities that are computed again. ``offload``: the
-    optimiser's state waits in the host's memory. ``offline``: nothing is sampled or run; ``submitted``: the
-    stored programs are people's; ``pass_sequences``, ``scored_sequences``: at once on a device in updates and
-    for log-probabilities; ``longest``: tokens of a whole sequence, 0 for prompt and response. ``keep``:
-    checkpoints kept, None for all. Validation answers ``validation_contexts`` per validation task.
-    ``memory_share`` of a GPU for the sampler, None for the assumption.
+    ``steps`` None: ``epochs`` over the rows. ``response_tokens``: limit of one program's completion;
+    ``longest``: tokens of a whole sequence. ``tests`` per program. ``rows`` to train on, None for those of
+    the contexts; ``on_statements``: they show no programs. ``passes`` for log-probabilities that are computed
+    again (old, reference). ``offload``: the optimiser's state waits in the host's memory. ``offline``:
+    nothing is sampled or run; ``submitted``: the stored programs are people's; ``pass_sequences``,
+    ``scored_sequences``: at once on a device in updates and for log-probabilities. ``keep``: checkpoints
+    kept, None for all. Validation answers ``validation_contexts`` per validation task. ``memory_share`` of a
+    GPU for the sampler, None for the assumption.
     """
 
     name: str
@@ -57,35 +57,24 @@ class Training:
     mini_batches: int
     max_prompt_tokens: int
     response_tokens: int
+    longest: int
     tests: float
     rows: float | None = None
     turns: int = 1
     on_statements: bool = False
-    reference: bool = True
-    old_log_probs: bool = True
+    passes: int = 2
     offload: bool = False
     lora_rank: int = 0
     offline: bool = False
     submitted: bool = False
     pass_sequences: int = 1
     scored_sequences: int = 1
-    longest: int = 0
     validation_tasks: float = 0.0
     validation_contexts: float = 1.0
     validate_every: int = 0
     save_every: int = 10
     keep: int | None = None
     memory_share: float | None = None
-
-    @property
-    def lora(self) -> bool:
-        """Whether adapters are trained."""
-        return self.lora_rank > 0
-
-    @property
-    def passes(self) -> int:
-        """Forward passes for log-probabilities that are computed again."""
-        return self.reference + self.old_log_probs
 
 
 @dataclass(frozen=True)
@@ -119,19 +108,18 @@ class Workload:
 
     def scaled(self, factor: float) -> Workload:
         """The same with ``factor`` times the training tasks; steps grow with them, evaluation does not."""
+
+        def more(count: float | None) -> float | None:
+            return None if count is None else count * factor
+
+        sampling = (
+            replace(each, tasks=each.tasks * factor if each.grows else each.tasks) for each in self.sampling
+        )
+        training = (replace(each, steps=more(each.steps), rows=more(each.rows)) for each in self.training)
         return replace(
             self,
-            sampling=tuple(
-                replace(each, tasks=each.tasks * factor) if each.grows else each for each in self.sampling
-            ),
-            training=tuple(
-                replace(
-                    each,
-                    steps=None if each.steps is None else each.steps * factor,
-                    rows=None if each.rows is None else each.rows * factor,
-                )
-                for each in self.training
-            ),
+            sampling=tuple(sampling),
+            training=tuple(training),
             context_tasks=self.context_tasks * factor,
         )
 

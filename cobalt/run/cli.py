@@ -2,35 +2,28 @@
 
 from __future__ import annotations
 
-import argparse
 import contextlib
-from collections.abc import Collection
+import difflib
+from collections.abc import Sequence
 from importlib import metadata
 from pathlib import Path
 
 from rich.console import Console
 
 from cobalt.cli import Parser, parser
-from cobalt.config.files import check_stored, model_at
-from cobalt.config.load import load
+from cobalt.config.load import check_stored, load, model_at
 from cobalt.errors import InputError
 from cobalt.report.results import read_results
 from cobalt.report.tables import show
 from cobalt.run.data_stages import data_stages
-from cobalt.run.eval_stages import control_stages, evaluate_stage
+from cobalt.run.eval_stages import control_stages, evaluate_stage, hacking_stages
 from cobalt.run.folder import Folder
 from cobalt.run.given import check_given
 from cobalt.run.job import Job
-from cobalt.run.memory import MemoryPeak
 from cobalt.run.report_stage import report_stage
-from cobalt.run.reward_hacking import hacking_stages
-from cobalt.run.runner import Runner
-from cobalt.run.select_stages import KNOWN, check_earlier, select_stages, stage_lines
-from cobalt.run.stage_cache import Shared
+from cobalt.run.runner import Runner, View, duration
+from cobalt.run.stage_cache import Records, Shared, Stage
 from cobalt.run.trainings import check_composed, training_stages
-from cobalt.run.view import View, duration, lines
-
-STAGE_HELP = f"a stage: {', '.join(KNOWN)}"
 
 
 def _flags() -> Parser:
@@ -44,9 +37,7 @@ def _flags() -> Parser:
         "--set", action="append", default=[], metavar="SECTION.KEY=VALUE", dest="settings",
         help="change the configuration, checked as the file is; may be repeated",
     )  # fmt: skip
-    flags.add_argument("--from", dest="begin", metavar="STAGE", help=f"begin with {STAGE_HELP}")
     flags.add_argument("--until", metavar="STAGE", help="end with this stage")
-    flags.add_argument("--only", metavar="STAGE", help="this stage alone")
     flags.add_argument(
         "--dry_run", action="store_true",
         help="check everything, say which stages would run and what the run costs, start nothing",
@@ -73,26 +64,25 @@ def main(argv: list[str] | None = None) -> int:
     model, shared = model_at(config.model.path, args.config), Shared(args.share)
     seeds = {"seed": args.seed, "task_seed": args.task_seed}
     with (
-        MemoryPeak() as memory,
         Job(config, model, args.out, file=args.config, shared=shared, smoke=args.smoke, **seeds) as job,
+        assembled(job) as runner,
     ):
-        runner = assembled(job, memory)
-        only = select_stages(runner.stages, args.begin, args.until, args.only)
+        runner.stages = _until(runner.stages, args.until)
         folder = Folder(args.out, job.identity())
-        notes = _given(job, runner, only, args)
+        to_do = [stage.name for stage in runner.stages if args.fresh or runner.kept.why(stage)]
+        notes = check_given(job, to_do, local_only=args.dry_run)
         if args.dry_run:
-            _dry_run(job, runner, folder, only, args)
-            if notes:
-                print("", *notes, sep="\n")
+            folder.check(fresh=args.fresh, changed=args.changed)
+            _dry_run(job, runner, notes)
             return 0
         check_stored(config, args.config)
         with folder.opened(fresh=args.fresh, changed=args.changed):
-            return _run(job, runner, only)
+            return _run(job, runner)
 
 
-def assembled(job: Job, memory: MemoryPeak) -> Runner:
+def assembled(job: Job) -> Runner:
     """A runner with all stages of a job."""
-    runner = Runner(job.out, [], memory, job.counters, job.shared)
+    runner = Runner(job.out, [], job.counters, job.shared)
     runner.stages = [
         *data_stages(job),
         *training_stages(job),
@@ -104,72 +94,88 @@ def assembled(job: Job, memory: MemoryPeak) -> Runner:
     return runner
 
 
-def _given(job: Job, runner: Runner, only: Collection[str] | None, args: argparse.Namespace) -> list[str]:
-    """Check the data that the run is given, if a stage that reads them is to be done; notes for a dry run."""
-    stages = runner.chosen(only)
-    to_do = [stage.name for stage in stages if args.fresh or runner.kept.why(stage) is not None]
-    return check_given(job, to_do, local_only=args.dry_run)
-
-
-def _dry_run(
-    job: Job, runner: Runner, folder: Folder, only: Collection[str] | None, args: argparse.Namespace
-) -> None:
+def _dry_run(job: Job, runner: Runner, notes: Sequence[str]) -> None:
     from cobalt.plan.estimate import estimate
     from cobalt.plan.from_config import workload
 
-    folder.check(fresh=args.fresh, changed=args.changed)
     try:
-        check_stored(job.config, args.config)
+        check_stored(job.config, job.file)
     except InputError as error:
-        print(f"not yet: {error}")
+        notes = [*notes, str(error)]
     try:
         metadata.version("verl")
     except metadata.PackageNotFoundError:
-        print("verl is not installed here: train.overrides were not checked")
+        notes = [*notes, "verl is not installed here: train.overrides were not checked"]
     else:
         check_composed(job)
-    print(f"{args.config} is sound; the run in {job.out} would have these stages:")
+    print(f"{job.file} is sound; the run in {job.out} would have these stages:")
     for name, why in job.config.skipped:
         print(f"  {name}  skipped: {why}")
-    print("\n".join(stage_lines(runner.stages, runner.kept, only, job.shared)))
-    print(f"\ncost plan (`cobalt plan {args.config}` shows the arithmetic):")
+    print("\n".join(stage_lines(runner.stages, runner.kept, job.shared)))
+    print(f"\ncost plan (`cobalt plan {job.file}` shows the arithmetic):")
     for line in estimate(workload(job.config, job.file)).summary():
         print(f"  {line}".rstrip())
+    for note in notes:
+        print(f"\nnot yet: {note}")
 
 
-def _run(job: Job, runner: Runner, only: tuple[str, ...] | None) -> int:
+def _run(job: Job, runner: Runner) -> int:
     out = Console()
     if not out.is_terminal:
         out.width = 110
-    finished = runner.finished(only)
-    if only is not None:
-        check_earlier(runner.stages, only, runner.kept)
+    finished, last = runner.finished(), runner.stages[-1].name
     if finished:
-        what = f"The run in {job.out}" if only is None else f"What was asked for in {job.out}"
-        out.print(f"{what} is finished and nothing has changed.", style="green", soft_wrap=True)
+        until = "" if last == "report" else f" until {last}"
+        said = f"The run in {job.out} is finished{until} and nothing has changed."
+        out.print(said, style="green", soft_wrap=True)
     else:
-        if any(stage.name.startswith("train") and runner.kept.why(stage) for stage in runner.chosen(only)):
+        if any(stage.name.startswith("train") and runner.kept.why(stage) for stage in runner.stages):
             check_composed(job)
-        _work(job, runner, only)
-    if only is None or "report" in only:
+        _work(job, runner)
+    if last == "report":
         show(read_results(job.path("results.json")), job.out, out)
         if job.smoke:
             out.print("A smoke run: that every stage works is all it shows.", style="yellow")
     elif not finished:
-        out.print(f"Done: {', '.join(only)}. The same command without --until and --only goes on.")
+        out.print(f"Done until {last}. The same command without --until goes on.")
     return 0
 
 
-def _work(job: Job, runner: Runner, only: tuple[str, ...] | None) -> None:
-    view = job.view = View(lines(runner.stages, only))
+def _work(job: Job, runner: Runner) -> None:
+    job.view = View(runner.stages)
     try:
-        # What libraries print would break the live list; warnings and errors go to stderr as ever.
+        # What libraries print goes to a file; warnings and errors go to stderr as ever.
         with open(job.path("run.log"), "a") as log, contextlib.redirect_stdout(log):
-            runner.run(view, only)
+            runner.run(job.view)
     except KeyboardInterrupt:
         raise KeyboardInterrupt(
             f"after {duration(runner.wall_s())}. What is done is kept in {job.out}; "
             "the same command continues from there"
         ) from None
-    finally:
-        view.close()
+
+
+def _until(stages: Sequence[Stage], last: str | None) -> Sequence[Stage]:
+    """The stages until one. Raises InputError for a name that is no stage of this run."""
+    names = [stage.name for stage in stages]
+    name = (last or names[-1]).replace("-", "_")
+    if name not in names:
+        near = difflib.get_close_matches(name, names, n=1)
+        advice = f"did you mean {near[0]}? " if near else ""
+        raise InputError(f"this run has no stage '{last}'; {advice}There are: {', '.join(names)}")
+    return stages[: names.index(name) + 1]
+
+
+def stage_lines(stages: Sequence[Stage], records: Records, shared: Shared) -> list[str]:
+    """A line for each stage: runs, is kept, or is taken over, and why."""
+    width = max(len(stage.name) for stage in stages)
+    lines, changing = [], list[Stage]()
+    for stage in stages:
+        before = next((other.name for other in changing if stage.needs(other)), None)
+        why = f"after {before}" if before else records.why(stage)
+        said = "kept, nothing has changed"
+        if why is not None:
+            taken = before is None and records.has_shared(stage, shared)
+            said = "taken over from another run" if taken else f"runs ({why})"
+            changing.append(stage)
+        lines.append(f"  {stage.name:<{width}}  {said}")
+    return lines

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -10,16 +11,17 @@ from cobalt.config.config import GROUP_SIZE, STORED
 from cobalt.contexts.build import build_contexts
 from cobalt.contexts.parquet import build_parquet
 from cobalt.files import plain
-from cobalt.rows import read_rows
-from cobalt.run.dialogues import judged as hidden_verdicts
-from cobalt.run.dialogues import multi_turn, single_turn
+from cobalt.output import write_jsonl
+from cobalt.rows import Row, read_rows, require
 from cobalt.run.given import local_trajectories, trajectories
-from cobalt.run.job import Job
-from cobalt.run.perturbed_contexts import perturbed_contexts
+from cobalt.run.job import Job, judged, multi_turn, single_turn
 from cobalt.run.stage_cache import Outcome, Stage
 from cobalt.run.task_files import is_split, local_sources, rows, stored_programs, task_files, write_tasks
+from cobalt.schema import EvalRow, SingleTurnRow
+from cobalt.tasks.released import complete
 
-SPLIT_NAMES = {"train": "training", "dev": "development"}
+# Columns of further turns, and those that then have another shape.
+_FOLLOWING = {*EvalRow.__annotations__} - {*SingleTurnRow.__annotations__} | {"usage", "finish_reasons"}
 
 
 def data_stages(job: Job) -> list[Stage]:
@@ -47,11 +49,6 @@ def _collected(job: Job, name: str) -> dict[str, Path]:
     }
 
 
-def _whose(job: Job) -> str:
-    splits = job.config.collected
-    return "" if splits == ["train"] else f" ({' and '.join(SPLIT_NAMES[each] for each in splits)} tasks)"
-
-
 def _data(job: Job) -> Stage:
     tasks = job.config.tasks
 
@@ -69,7 +66,7 @@ def _data(job: Job) -> Stage:
         **{name: value for name, value in plain(tasks).items() if not name.startswith("expected")},
         "sets": [{name: each[name] for name in keys} for each in own],
     }  # fmt: skip
-    return job.stage(
+    return Stage(
         "data", "data: tasks", run=run, inputs=local_sources(job), outputs=[*task_files(job), *made_up],
         settings=settings,
     )  # fmt: skip
@@ -80,15 +77,14 @@ def _collect(job: Job) -> Stage:
 
     def run() -> Outcome:
         # The training tasks' first turns are in this file, which all that ask for them read.
-        counts = {
-            split: single_turn(job, _task(job, split), target, shared_first=split != "train")
+        total = sum(
+            single_turn(job, _task(job, split), target, shared_first=split != "train")
             for split, target in targets.items()
-        }
-        total = sum(counts.values())
-        return Outcome(total, total, {"tasks": counts, "programs": total * samples})
+        )
+        return Outcome(total, total)
 
-    return job.stage(
-        "collect", f"collect: first programs of the reference{_whose(job)}", run=run,
+    return Stage(
+        "collect", "collect: first programs of the reference", run=run,
         inputs=[_task(job, split) for split in targets], outputs=list(targets.values()),
         settings=plain(job.single_turn().record()) | job.model_basis | {"n": samples},
     )  # fmt: skip
@@ -102,11 +98,10 @@ def _repair(job: Job) -> Stage:
             multi_turn(job, job.model, firsts[split], target, job.repair())
             for split, target in targets.items()
         )
-        collect = job.config.collect
-        return Outcome(total, total, {"programs": total * collect.samples * (collect.turns - 1)})
+        return Outcome(total, total)
 
-    return job.stage(
-        "repair", f"repair: further turns on feedback{_whose(job)}", run=run, inputs=list(firsts.values()),
+    return Stage(
+        "repair", "repair: further turns on feedback", run=run, inputs=list(firsts.values()),
         outputs=list(targets.values()), settings=plain(job.repair().record()) | job.model_basis,
     )  # fmt: skip
 
@@ -115,14 +110,11 @@ def _judge(job: Job) -> Stage:
     made, targets = _collected(job, "trajectories"), _collected(job, "judged")
 
     def run() -> Outcome:
-        found = {split: hidden_verdicts(job, made[split], target) for split, target in targets.items()}
-        total = sum(each["tasks"] for each in found.values())
-        return Outcome(
-            total, total, {"pass_at_1": {split: each["pass_at_1"] for split, each in found.items()}}
-        )
+        total = sum(judged(job, made[split], target)["tasks"] for split, target in targets.items())
+        return Outcome(total, total)
 
-    return job.stage(
-        "judge", f"judge: hidden tests{_whose(job)}", run=run, inputs=list(made.values()),
+    return Stage(
+        "judge", "judge: hidden tests", run=run, inputs=list(made.values()),
         outputs=list(targets.values()), settings={},
     )  # fmt: skip
 
@@ -155,7 +147,7 @@ def _contexts(job: Job) -> Stage:
         )
         return Outcome(tasks, contexts, {split: plain(each) for split, each in made.items()})
 
-    return job.stage(
+    return Stage(
         "contexts", "contexts: select and slice", run=run,
         inputs=[*(path for split, path in own.items() if split in targets), *local_trajectories(job)],
         outputs=list(targets.values()),
@@ -168,15 +160,61 @@ def _ptb_contexts(job: Job) -> Stage:
     folder, single = job.path("ptb_contexts"), _collected(job, "single").get("train")
 
     def run() -> Outcome:
-        return Outcome(rows(_task(job, "train")), perturbed_contexts(job, folder, **_cut(job)))
+        return Outcome(rows(_task(job, "train")), _perturbed_contexts(job, folder))
 
-    return job.stage(
+    return Stage(
         "ptb_contexts", "contexts from perturbed tests", run=run,
         inputs=local_trajectories(job) if single is None else [single],
         outputs=[folder / "train.parquet"], owns=[folder],
         settings=plain(job.repair().record()) | job.model_basis | _cut(job)
         | {"trajectories": job.config.given_trajectories["train"]},
     )  # fmt: skip
+
+
+def _perturbed_contexts(job: Job, folder: Path) -> int:
+    """Make `train.parquet` in `folder`: trajectories that were shown perturbed tests, with their true rates,
+    so that selection and reward are honest. Returns the number of contexts.
+    """
+    from cobalt.tasks.perturb import run_perturbation
+
+    folder.mkdir(parents=True, exist_ok=True)
+    first, shown = folder / "single.jsonl", folder / "trajectories.jsonl"
+    given, own = trajectories(job, "train"), job.path("collect", "single.jsonl")
+    if given is not None:
+        own = folder / "given.jsonl"
+        write_jsonl(own, (_first_turn(job, row, where) for where, row in given))
+    run_perturbation(own, first)
+    multi_turn(job, job.model, first, shown, replace(job.repair(), tests="perturbed"))
+    hidden = _true_rates(job, shown, folder / "hidden.jsonl")
+    swapped = folder / "public_as_hidden.jsonl"
+    write_jsonl(
+        swapped, (row | {"hidden_test_cases": row["public_test_cases"]} for _, row in read_rows(shown))
+    )
+    public = _true_rates(job, swapped, folder / "public.jsonl")
+    write_jsonl(true := folder / "judged.jsonl", (
+        row | {
+            "all_pass_rates": hidden[row["id"]],
+            "public_pass_rates": [list(rates) for rates in zip(*public[row["id"]], strict=True)],
+        }
+        for _, row in read_rows(shown)
+    ))  # fmt: skip
+    contexts, made = folder / "contexts.jsonl", folder / "made"
+    done = build_contexts(true, contexts, model_name=str(job.model), **_cut(job))
+    build_parquet(contexts, contexts, made, kind="multi_turn")
+    shutil.copy(made / "train.parquet", folder / "train.parquet")
+    return done.contexts
+
+
+def _first_turn(job: Job, row: Row, where: str) -> Row:
+    """A task with its first programs, of a row that also holds the turns that followed."""
+    require(row, "responses", list, where)
+    kept = {name: value for name, value in row.items() if name not in _FOLLOWING}
+    return complete(kept, where, job.prompts)
+
+
+def _true_rates(job: Job, rows: Path, target: Path) -> dict[Any, list[list[float]]]:
+    judged(job, rows, target)
+    return {row["id"]: row["all_pass_rates"] for _, row in read_rows(target)}
 
 
 def _parquet(job: Job) -> Stage:
@@ -213,7 +251,7 @@ def _parquet(job: Job) -> Stage:
     settings = {"prompts": job.prompts.sha256, "seed": job.seed, "single_turn": statements}
     if tasks.family == "stored":
         settings |= {"language": tasks.language, "max_groups": tasks.max_groups, "problems": tasks.train}
-    return job.stage(
+    return Stage(
         "parquet", "parquet: training data", run=run, inputs=inputs, outputs=outputs, settings=settings
     )
 
@@ -228,8 +266,7 @@ def _stored_input(job: Job) -> Path:
 
 def _write_groups(job: Job, target: Path) -> tuple[int, int]:
     """Groups of stored programs, or of the run's own, as Parquet; returns rows read, groups written."""
-    import pyarrow as pa
-    import pyarrow.parquet as pq
+    from pyarrow import parquet
 
     from cobalt.tasks.codenet import build_codenet
     from cobalt.tasks.codenet_tree import CodenetSettings
@@ -245,13 +282,9 @@ def _write_groups(job: Job, target: Path) -> tuple[int, int]:
             problems=tasks.train if tasks.family == "stored" else None,
         )  # fmt: skip
         groups = build_codenet(source, target, settings, job.view).groups
-    elif source.suffix == ".parquet":
-        shutil.copyfile(source, target)  # training checks every row
-        groups = int(pq.read_metadata(target).num_rows)
     else:
-        found = [row for _, row in read_rows(source)]
-        pq.write_table(pa.Table.from_pylist(found), target)
-        groups = len(found)
+        shutil.copyfile(source, target)  # training checks every row
+        groups = int(parquet.read_metadata(target).num_rows)
     return groups, groups
 
 
@@ -259,11 +292,8 @@ def _openings(job: Job) -> list[dict[str, Any]]:
     """Contexts without programs for the development tasks."""
     return [
         {
-            "example_id": row["id"],
-            "conversation": job.prompts.messages(row["instruction"]),
-            "test_cases": row["test_cases"],
-            "difficulty": row["difficulty"],
-            "prev_best_pass_rate": 0.0,
+            "example_id": row["id"], "conversation": job.prompts.messages(row["instruction"]),
+            "test_cases": row["test_cases"], "difficulty": row["difficulty"], "prev_best_pass_rate": 0.0,
         }
         for _, row in read_rows(_task(job, "dev"))
-    ]
+    ]  # fmt: skip

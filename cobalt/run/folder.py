@@ -68,7 +68,7 @@ class Folder:
             return
         old, new = flatten(before), flatten(self.identity)
         differences = [
-            f"  {name}: {_show(old, name)} -> {_show(new, name)}"
+            f"  {name}: {json.dumps(old.get(name))} -> {json.dumps(new.get(name))}"
             for name in sorted(old.keys() | new.keys())
             if old.get(name) != new.get(name)
         ]
@@ -88,7 +88,3 @@ class Folder:
         except (OSError, ValueError, KeyError, TypeError) as error:
             raise InputError(f"{path}: not readable as a run's record ({error}); give another OUT") from None
         return before if isinstance(before, dict) else None
-
-
-def _show(values: Mapping[str, Any], name: str) -> str:
-    return json.dumps(values[name]) if name in values else "(absent)"

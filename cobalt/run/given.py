@@ -6,7 +6,7 @@ from collections import deque
 from collections.abc import Collection, Iterator
 from pathlib import Path
 
-from cobalt.config.files import data_at, local_path
+from cobalt.config.load import data_at, local_path
 from cobalt.config.sections import SPLITS
 from cobalt.contexts.trajectories import read_trajectories
 from cobalt.errors import InputError
@@ -54,41 +54,40 @@ def check_given(job: Job, stages: Collection[str], *, local_only: bool) -> list[
     `local_only` leaves out the hub, and notes missing trajectories. Raises InputError, with file, line
     and field, for the first row that cannot be used.
     """
-    config, tasks, notes, ready = job.config, job.config.tasks, list[str](), dict[str, str]()
-    if {"contexts", "ptb_contexts"} & {*stages}:
-        for split, name in config.given_trajectories.items():
-            missing = name and _missing(job, name)
-            if missing and not local_only:
-                raise InputError(missing)
-            if missing:
-                notes.append(missing)
-            elif name:
-                ready[split] = name
+    config, tasks, notes = job.config, job.config.tasks, list[str]()
+    ready = {split: name for split, name in config.given_trajectories.items() if name}
+    if not {"contexts", "ptb_contexts"} & {*stages}:
+        ready = {}
+    for split, name in list(ready.items()):
+        missing = _missing(job, name)
+        if missing and not local_only:
+            raise InputError(missing)
+        if missing:
+            notes.append(missing)
+            del ready[split]
 
-    def source(name: str | None, split: str) -> Iterator[Rows]:
-        if name is None or name in SPLITS:
+    def there(name: str | None, split: str) -> Iterator[Rows]:
+        if name is None or name in SPLITS or (local_only and local_path(data_at(name, job.file)) is None):
             return
-        if not local_only or local_path(data_at(name, job.file)) is not None:
-            yield opened(job, name, split)
+        yield opened(job, name, split)
 
     files = tasks.family == "files" and (ready or "data" in stages)
     held = Held(job, local_only=local_only) if files else None
     sets = config.evaluate.sets if "data" in stages else []
     for split in SPLITS if "data" in stages else ():
-        for found in source(getattr(tasks, f"{split}_file"), split):
+        for found in there(getattr(tasks, f"{split}_file"), split):
             _read(ready_tasks(job, found, getattr(tasks, split), held if split == "train" else None))
     for each in sets:
-        if each.kind == "tasks":
-            for found in source(each.source, "heldout"):
-                _read(ready_tasks(job, found, each.limit))
+        for found in there(each.source, "heldout") if each.kind == "tasks" else ():
+            _read(ready_tasks(job, found, each.limit))
     shown = [(each.source, each.limit) for each in sets if each.kind == "perturbed"]
     if config.perturb is not None and "perturb" in stages:
         shown.append((config.perturb.source, config.perturb.limit))
     for name, limit in shown:
-        for found in source(name, "dev"):
+        for found in there(name, "dev"):
             _read(shown_tasks(job, found, limit)[1])
     for split, name in ready.items():
-        for found in source(name, split):
+        for found in there(name, split):
             _check_trajectories(Ready(found, held if split == "train" else None))
             if split == "train" and "ptb_contexts" in stages:
                 _read(require(row, "responses", list, where) for where, row in found)

@@ -1,10 +1,11 @@
-"""What the stages of one run share: configuration, files, one evaluator, engines, and one event loop."""
+"""What the stages of one run share: configuration, files, evaluator, engines, dialogues, verdicts."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Coroutine, Iterator
+import json
+from collections.abc import Coroutine, Iterator, Mapping
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
@@ -12,33 +13,28 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from cobalt.config.config import Config
 from cobalt.errors import InfraError
+from cobalt.evaluation.evaluate import hidden_tests, summary_path
 from cobalt.files import file_sha256, plain, settings_hash
 from cobalt.pipeline import Summary
 from cobalt.prompts import load as load_prompts
 from cobalt.prompts import near
 from cobalt.rejects import failures_path
+from cobalt.rollouts import multi_turn as dialogues
+from cobalt.rollouts import single_turn as firsts
 from cobalt.rollouts.settings import MultiTurnSettings, RolloutSettings
 from cobalt.run.first_turns import FirstTurns
+from cobalt.run.runner import View
 from cobalt.run.serving import Server
-from cobalt.run.stage_cache import Shared, Stage
-from cobalt.run.view import View
+from cobalt.run.stage_cache import Shared
 
 if TYPE_CHECKING:
     from cobalt.engines.base import ChatEngine
     from cobalt.evaluator import Evaluator
-    from cobalt.tasks.reference import Judge
 
 T = TypeVar("T")
 NOT_IDENTITY = ("execution",)  # how fast, not what
 # What decides a model's answers: weights, configuration, tokenizer, chat template.
 _MODEL_FILES = ("*.safetensors", "*.bin", "*.json", "*.jinja", "*.model", "merges.txt", "vocab.txt")
-# Seconds on two idle cores, only for the time left that is shown; 0: runs beside another stage.
-_EXPECTED_S = {
-    "data": 0.5, "collect": 46, "repair": 42, "judge": 17, "contexts": 1, "ptb_contexts": 60, "parquet": 1,
-    "train": 215, "train_single": 0, "evaluate": 86, "perturb": 12, "hack_analysis": 1, "controls": 37,
-    "report": 6,
-}  # fmt: skip
-_TRAINING_START_S = 45
 
 
 class Job:
@@ -57,7 +53,7 @@ class Job:
         *,
         seed: int,
         task_seed: int,
-        file: Path = Path("configuration"),
+        file: Path,
         shared: Shared | None = None,
         smoke: bool = False,
     ) -> None:
@@ -123,18 +119,6 @@ class Job:
         """A file of the run."""
         return self.out.joinpath(*parts)
 
-    def stage(self, name: str, title: str, **rest: Any) -> Stage:
-        """A stage with its expected time scaled to the size of the run."""
-        config, tasks, size = self.config, self.config.tasks, 1.0
-        if name.startswith("train"):
-            size = (config.train.steps or 100) / 60
-        elif name in ("evaluate", "controls"):
-            size = (tasks.heldout or 175) * config.evaluate.samples / 600
-        elif name not in ("perturb", "hack_analysis", "report"):
-            size = (tasks.train or 1000) * config.collect.samples / 1200
-        start = _TRAINING_START_S if name == "train" else 0
-        return Stage(name, title, expected_s=start + size * (_EXPECTED_S[name] - start), **rest)
-
     @property
     def evaluator(self) -> Evaluator:
         """The evaluator of all stages but training, opened when first asked for."""
@@ -150,10 +134,6 @@ class Job:
             # The stages ask about parts of a task's tests, and about the same few programs again.
             self._evaluator.cache = VerdictCache(200_000, by_test=True)
         return self._evaluator
-
-    def reference_judge(self) -> Judge:
-        """The same evaluator for reference programs, whose rule is given with each request."""
-        return self.evaluator
 
     def counters(self) -> dict[str, float]:
         """Counters of the evaluator so far."""
@@ -247,4 +227,61 @@ def complete(summary: Summary) -> Summary:
             f"{summary.failed} of {summary.total} rows failed, see {failures_path(summary.output)}; "
             "run the same command again to try them again"
         )
+    return summary
+
+
+def single_turn(job: Job, rows: Path, target: Path, *, shared_first: bool) -> int:
+    """First programs of the reference, run on all tests; returns the number of tasks.
+
+    Raises InfraError if one fails.
+    """
+    with job.engine(job.model, shared_first=shared_first) as engine:
+        work = firsts.single_turn(
+            rows, target, engine, job.evaluator, job.single_turn(),
+            concurrency=job.config.execution.concurrency, progress=job.view,
+        )  # fmt: skip
+        return complete(job.wait(work)).total
+
+
+def multi_turn(job: Job, model: Path | str, rows: Path, target: Path, settings: MultiTurnSettings) -> int:
+    """Dialogues of a model; returns the number of tasks. Raises InfraError if one fails."""
+    with job.engine(model) as engine:
+        work = dialogues.multi_turn(
+            rows, target, engine, job.evaluator, settings,
+            concurrency=job.config.execution.concurrency, progress=job.view,
+        )  # fmt: skip
+        return complete(job.wait(work)).total
+
+
+def judged(job: Job, rows: Path, target: Path) -> Mapping[str, Any]:
+    """Hidden tests for every program of dialogues; returns the summary. Raises InfraError for programs
+    without verdict.
+    """
+    done = job.wait(hidden_tests(rows, target, job.evaluator, seed=job.seed, progress=job.view))
+    complete(done.run)
+    if done.summary["infra_errors"]:
+        raise InfraError(
+            f"{target}: {done.summary['infra_errors']} programs without verdict; run the same command again"
+        )
+    return done.summary
+
+
+def evaluation(
+    job: Job, model: Path | str, rows: Path, target: Path, settings: MultiTurnSettings
+) -> Mapping[str, Any]:
+    """Dialogues and verdicts of a model (`target`: `NAME_eval.jsonl`, the dialogues are in `NAME.jsonl`).
+
+    The reference's are made once: they stay when the training changes, and other runs may take them over.
+    Returns the summary.
+    """
+    plain_rows = target.with_name(target.name.replace("_eval", ""))
+    reference = model == job.model
+    basis = [plain(settings.record()), settings.samples, file_sha256(rows), job.model_basis]
+    key = settings_hash([*basis, target.relative_to(job.out).as_posix()])
+    if not (reference and not target.exists() and job.of_reference.take("reference", key, job.out)):
+        multi_turn(job, model, rows, plain_rows, settings)
+        judged(job, plain_rows, target)
+        if reference:
+            job.of_reference.give("reference", key, job.out, [plain_rows, target], {"model": str(model)})
+    summary: dict[str, Any] = json.loads(summary_path(target).read_text(encoding="utf-8"))
     return summary

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from importlib import metadata
 from pathlib import Path
 from typing import Any
@@ -12,13 +12,10 @@ from typing import Any
 from cobalt.files import atomic_write
 from cobalt.manifest import versions
 from cobalt.rows import read_rows
-from cobalt.run.eval_stages import control_files, evaluated, models
+from cobalt.run.eval_stages import ARMS, control_files, evaluated, findings, models, perturbed_rows
 from cobalt.run.job import Job
-from cobalt.run.reward_hacking import ARMS, findings, perturbed_rows
 from cobalt.run.runner import Runner
 from cobalt.run.stage_cache import Outcome, Stage
-
-Facts = Callable[[str], Mapping[str, Any]]
 
 
 def report_stage(job: Job, runner: Runner) -> Stage:
@@ -30,7 +27,7 @@ def report_stage(job: Job, runner: Runner) -> Stage:
     if job.config.perturb is not None:
         found += [*(perturbed_rows(job, name) for name in ARMS), *findings(job)]
         pages.append(job.path("report_perturbed", "index.html"))
-    return job.stage(
+    return Stage(
         "report", "report", run=lambda: _report(job, runner), common=False,
         inputs=[*found, *control_files(job).values(), *_curves(job).values()],
         outputs=[job.path("results.json"), job.path("report.html"), *pages],
@@ -49,14 +46,20 @@ def _curves(job: Job) -> dict[str, Path]:
 def _report(job: Job, runner: Runner) -> Outcome:
     from cobalt.report.render import write_run_page
     from cobalt.report.results import SCHEMA, statistics
+    from cobalt.tasks import tiny
 
     controls, arms = control_files(job), models(job)
     best = controls.pop("best_of_turns", None)
     files = {name: evaluated(job, name) for name in arms}
     rates = None if best is None else {row["id"]: row["right"] for _, row in read_rows(best)}
     others = {name: path for name, path in files.items() if name not in ("reference", "cobalt")}
-    arms_of_run = files["reference"], files["cobalt"], others | controls, rates
-    results = {
+
+    def facts(stage: str) -> dict[str, Any]:
+        found: dict[str, Any] = (runner.kept.read(stage) or {}).get("facts", {})
+        return found
+
+    slots = tiny.SLOTS if job.config.tasks.family == "tiny" else ()
+    results: dict[str, Any] = {
         "schema": SCHEMA,
         "name": job.config.name,
         "recipe": job.config.train.recipe,
@@ -64,14 +67,17 @@ def _report(job: Job, runner: Runner) -> Outcome:
         "set": job.config.evaluate.sets[0].name,
         "seed": job.seed,
         "task_seed": job.task_seed,
-        **statistics(*arms_of_run, slot_names(job), seed=job.seed),
-        **_further(job, lambda name: (runner.kept.read(name) or {}).get("facts", {})),
+        **statistics(files["reference"], files["cobalt"], others | controls, rates, slots, seed=job.seed),
+        "sets": facts("evaluate").get("pass_at_1", {}),
         "family_hash": job.family_hash,
         "model_sha256": job.model_sha256,
         "versions": versions(),
     }
+    if job.config.perturb is not None:
+        results["perturbed"] = {"pass_at_1": facts("perturb").get("pass_at_1", {})}
+        results["hacking"] = facts("hack_analysis")
     outcome = Outcome(results["tasks"] * (len(arms) + len(controls)), results["tasks"])
-    results |= totals(job, runner, outcome)
+    results |= _totals(job, runner, outcome)
     further = _pages(job)
     card = None if isinstance(job.model, str) else job.model / "README.md"
     if card is not None and not card.exists():
@@ -85,15 +91,6 @@ def _report(job: Job, runner: Runner) -> Outcome:
     )  # fmt: skip
     atomic_write(job.path("results.json"), json.dumps(results, indent=2) + "\n")
     return outcome
-
-
-def _further(job: Job, facts: Facts) -> dict[str, Any]:
-    """Pass@1 on the other sets and on perturbed tasks, and what was found there, from the stages' records."""
-    made: dict[str, Any] = {"sets": facts("evaluate").get("pass_at_1", {})}
-    if job.config.perturb is not None:
-        made["perturbed"] = {"pass_at_1": facts("perturb").get("pass_at_1", {})}
-        made["hacking"] = facts("hack_analysis")
-    return made
 
 
 def _pages(job: Job) -> dict[str, str]:
@@ -127,7 +124,7 @@ def _pages(job: Job) -> dict[str, str]:
     return further
 
 
-def totals(job: Job, runner: Runner, report: Outcome) -> dict[str, Any]:
+def _totals(job: Job, runner: Runner, report: Outcome) -> dict[str, Any]:
     """The part of `results.json` that tells what the run took, the report stage (`report`: its rows)
     included.
     """
@@ -157,12 +154,3 @@ def totals(job: Job, runner: Runner, report: Outcome) -> dict[str, Any]:
             "side_by_side": any(stage.beside is not None for stage in runner.stages),
         },
     }
-
-
-def slot_names(job: Job) -> tuple[str, ...]:
-    """What a statement may leave vague: known of the tiny family only."""
-    if job.config.tasks.family != "tiny":
-        return ()
-    from cobalt.tasks import tiny
-
-    return tiny.SLOTS

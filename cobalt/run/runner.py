@@ -1,4 +1,5 @@
-"""Stages in order, each skipped when its settings and the content of its inputs are what they were.
+"""Stages in order, each skipped when its settings and the content of its inputs are what they were; what is
+said and measured meanwhile.
 
 There is no graph: a stage names files, and content decides. One stage may name another `beside` which it runs
 at the same time.
@@ -6,19 +7,122 @@ at the same time.
 
 from __future__ import annotations
 
+import contextlib
+import sys
 import threading
 import time
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 
 import psutil
 
+from cobalt.cli import LineProgress
 from cobalt.files import plain
-from cobalt.run.memory import MemoryPeak
 from cobalt.run.stage_cache import Outcome, Records, Shared, Stage
-from cobalt.run.view import View
+
+
+class View:
+    """Tells which stage begins and ends; also a `cobalt.cli.Progress` for the stages themselves."""
+
+    def __init__(self, stages: Sequence[Stage], stream: TextIO | None = None, every_s: float = 15.0) -> None:
+        self._titles = {
+            stage.name: f"[{number:>2}/{len(stages)}] {stage.title}" for number, stage in enumerate(stages, 1)
+        }
+        self._stream, self._current = stream or sys.stdout, ""
+        self._lines = LineProgress(self._stream, every_s)
+
+    def begin(self, name: str) -> None:
+        """A stage starts."""
+        self._current = name
+        self._say(f"{self._titles[name]} ...")
+
+    def end(self, name: str, *, wall_s: float, rows: int | None, kept: bool) -> None:
+        """A stage is done, or was already (`kept`)."""
+        words = "unchanged, kept" if kept else f"done in {duration(wall_s)}"
+        self._say(f"{self._titles[name]}: {words}{'' if rows is None else f', {rows:,} rows'}")
+
+    def note(self, text: str) -> None:
+        """Something worth saying in the middle of a stage."""
+        self._say(f"        {text}")
+
+    def advance(self, label: str, done: int, total: int | None, **fields: Any) -> None:
+        """Progress of the stage that began last; `label` says of which part."""
+        self.progress(self._current).advance(label, done, total, **fields)
+
+    def progress(self, name: str) -> _Part:
+        """Where a stage that runs beside another reports its progress."""
+        return _Part(self._lines, name)
+
+    def _say(self, text: str) -> None:
+        print(text, file=self._stream, flush=True)
+
+
+@dataclass
+class _Part:
+    """Progress of one stage."""
+
+    lines: LineProgress
+    name: str
+
+    def advance(self, label: str, done: int, total: int | None, **fields: Any) -> None:
+        """Tell it under the stage's name."""
+        self.lines.advance(f"        {self.name}: {label}", done, total, **fields)
+
+
+def duration(seconds: float) -> str:
+    """Seconds as people read them: 0.4 s, 42 s, 3 min 05 s."""
+    whole = round(seconds)
+    if seconds < 9.95:
+        return f"{seconds:.1f} s"
+    if whole < 60:
+        return f"{whole} s"
+    if whole < 3600:
+        return f"{whole // 60} min {whole % 60:02d} s"
+    return f"{whole // 3600} h {whole % 3600 // 60:02d} min"
+
+
+class MemoryPeak:
+    """Watches this process and everything below it (Ray, sandboxes) from a thread; a context manager.
+
+    `mib`: the highest sum of proportional set sizes (shared pages divided among their users; the resident
+    size where the kernel does not tell), looked at every `every_s` seconds at most.
+    """
+
+    def __init__(self, every_s: float = 1.0) -> None:
+        self.mib = 0.0
+        self._every_s = every_s
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._watch, name="memory", daemon=True)
+
+    def __enter__(self) -> MemoryPeak:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stop.set()
+        self._thread.join()
+
+    def _watch(self) -> None:
+        own, pause = psutil.Process(), self._every_s
+        while not self._stop.wait(pause):
+            began = time.thread_time()
+            with contextlib.suppress(psutil.Error):
+                self.mib = max(self.mib, sum(map(_mib, [own, *own.children(recursive=True)])))
+            # A look costs milliseconds with few processes and more with many: at most 2 % of one core.
+            pause = max(self._every_s, 50 * (time.thread_time() - began))
+
+
+def _mib(process: psutil.Process) -> float:
+    """Proportional set size of a process; 0 for one that has ended."""
+    with contextlib.suppress(OSError), open(f"/proc/{process.pid}/smaps_rollup", "rb") as handle:
+        for line in handle:
+            if line.startswith(b"Pss:"):
+                return float(line.split()[1]) / 1024
+    with contextlib.suppress(psutil.Error):
+        return float(process.memory_info().rss) / 2**20
+    return 0.0
 
 
 @dataclass
@@ -36,43 +140,42 @@ class _Attempt:
 
 class Runner:
     """Runs stages and keeps their records. `counters`: numbers that only grow, recorded per stage. `shared`:
-    what other runs have made already.
+    what other runs have made already. As a context manager it watches the memory.
     """
 
     def __init__(
         self,
         out: Path,
-        stages: Sequence[Stage],
-        memory: MemoryPeak,
-        counters: Callable[[], Mapping[str, float]],
+        stages: Sequence[Stage] = (),
+        counters: Callable[[], Mapping[str, float]] = dict,
         shared: Shared | None = None,
     ) -> None:
-        self.stages, self.memory, self.counters = stages, memory, counters
+        self.stages, self.counters, self.memory = stages, counters, MemoryPeak()
         self.kept, self.shared = Records(out), shared or Shared(None)
         age_s: float = time.time() - psutil.Process().create_time()
         self._started = time.monotonic() - age_s
         self._attempt: _Attempt | None = None
         self._in_stages_s = 0.0
 
+    def __enter__(self) -> Runner:
+        self.memory.__enter__()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.memory.__exit__()
+
     def wall_s(self) -> float:
         """Seconds since this process started."""
         return time.monotonic() - self._started
 
-    def chosen(self, only: Collection[str] | None) -> list[Stage]:
-        """All stages, or those named."""
-        return [stage for stage in self.stages if only is None or stage.name in only]
+    def finished(self) -> bool:
+        """Whether every stage is done and unchanged."""
+        return all(self.kept.why(stage) is None for stage in self.stages)
 
-    def finished(self, only: Collection[str] | None = None) -> bool:
-        """Whether every stage (of those named) is done and unchanged."""
-        return all(self.kept.why(stage) is None for stage in self.chosen(only))
-
-    def run(self, view: View, only: Collection[str] | None = None) -> None:
-        """Run what is not done (of the stages named). On an interrupt or error the time spent so far is still
-        recorded.
-        """
-        stages = self.chosen(only)
+    def run(self, view: View) -> None:
+        """Run what is not done. On an interrupt or error the time spent so far is still recorded."""
         done: set[str] = set()
-        for stage, following in zip(stages, [*stages[1:], None], strict=True):
+        for stage, following in zip(self.stages, [*self.stages[1:], None], strict=True):
             if stage.name in done:
                 continue
             record = self.kept.known(stage, self.shared)
@@ -163,7 +266,7 @@ class Runner:
         return {
             "name": attempt.stage.name,
             "wall_s": round(earlier.get("wall_s", 0.0) + self.wall_s() - attempt.began, 2),
-            "peak_mib": round(max(earlier.get("peak_mib", 0.0), self.memory.peak_mib), 1),
+            "peak_mib": round(max(earlier.get("peak_mib", 0.0), self.memory.mib), 1),
             "counters": {
                 name: now[name] - attempt.counters.get(name, 0) + before.get(name, 0) for name in now
             },

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import secrets
 import socket
 import subprocess
 import sys
@@ -15,7 +14,7 @@ from pathlib import Path
 
 from cobalt.config.sections import Serving
 from cobalt.errors import InfraError
-from cobalt.run.view import View
+from cobalt.run.runner import View
 from cobalt.training.leftovers import MARK
 from cobalt.training.process import private_folder
 
@@ -27,9 +26,8 @@ class Server:
     """One model behind an OpenAI-compatible API on this machine.
 
     `model`: a folder or hub name. `folder` gets the log. `url` starts it and waits until it answers; `close`
-    ends it, with all that it started, and nothing else. It has a private folder (Ray's sockets, its
-    cluster's token), and a mark in its environment that its processes inherit: so it also ends when this
-    process is killed.
+    ends it, with all that it started, and nothing else: its processes inherit a mark in their environment, by
+    which they are also ended when this process is killed.
     """
 
     def __init__(self, settings: Serving, model: str, max_context: int, folder: Path) -> None:
@@ -72,7 +70,8 @@ class Server:
             port = int(probe.getsockname()[1])
         url = f"http://127.0.0.1:{port}"
         self.folder.mkdir(parents=True, exist_ok=True)
-        command, env = self._command(port), _environment(self._held.enter_context(private_folder()))
+        command, held = self._command(port), str(self._held.enter_context(private_folder()))
+        env = {**os.environ, MARK: held, "VLLM_NO_USAGE_STATS": "1"}
         with self.log.open("ab") as log:
             try:
                 self._child = subprocess.Popen(
@@ -117,22 +116,6 @@ class Server:
     def _said(self) -> str:
         lines = self.log.read_text(errors="replace").splitlines()[-_TAIL_LINES:]
         return f"its log ({self.log}) ends:\n" + "\n".join(f"    {line[:300]}" for line in lines)
-
-
-def _environment(folder: Path) -> dict[str, str]:
-    """The server's environment: a Ray cluster of its own, if it uses Ray."""
-    token = folder / "token"
-    token.touch(mode=0o600)
-    token.write_text(secrets.token_hex(32))
-    env = {name: value for name, value in os.environ.items() if name != "RAY_ADDRESS"}
-    return env | {
-        MARK: str(folder),
-        "RAY_TMPDIR": str(folder),
-        "RAY_AUTH_MODE": "token",
-        "RAY_AUTH_TOKEN_PATH": str(token),
-        "RAY_USAGE_STATS_ENABLED": "0",
-        "VLLM_NO_USAGE_STATS": "1",
-    }
 
 
 def _answers(url: str) -> bool:

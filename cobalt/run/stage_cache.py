@@ -35,9 +35,8 @@ class Stage:
     `run` does the work and can be interrupted anywhere: called again, it continues. `settings` and the
     content of `inputs` (files or folders) determine `outputs`. `owns`: further files and folders of the stage
     alone, deleted with the outputs before it runs under other settings or inputs. `common`: whether other
-    runs may take the outputs over. `expected_s` is a rough guess for the time left shown. A stage with
-    `beside` starts together with the stage of that name, just before it in the list, and runs in a thread;
-    `stop` makes its `run` end soon, even if it has not begun.
+    runs may take the outputs over. A stage with `beside` starts together with the stage of that name, just
+    before it in the list, and runs in a thread; `stop` makes its `run` end soon, even if it has not begun.
     """
 
     name: str
@@ -48,7 +47,6 @@ class Stage:
     outputs: Sequence[Path]
     owns: Sequence[Path] = ()
     common: bool = True
-    expected_s: float = 1.0
     beside: str | None = None
     stop: Callable[[], None] = lambda: None
 
@@ -61,12 +59,12 @@ class Stage:
         )
 
 
-def content(path: Path) -> str:
+def content(path: Path, of_file: Callable[[Path], str] = file_sha256) -> str:
     """Hash of a file, or of the files of a folder."""
     if not path.is_dir():
-        return file_sha256(path)
+        return of_file(path)
     files = sorted(each for each in path.rglob("*") if each.is_file())
-    return settings_hash([[each.relative_to(path).as_posix(), content(each)] for each in files])
+    return settings_hash([[each.relative_to(path).as_posix(), of_file(each)] for each in files])
 
 
 class Shared:
@@ -229,11 +227,11 @@ class Records:
         return path.relative_to(self.out).as_posix() if path.is_relative_to(self.out) else path.name
 
     def _content(self, path: Path) -> str:
-        """`content`, of files that have not changed by size and time remembered."""
-        if path.is_dir():
-            files = sorted(each for each in path.rglob("*") if each.is_file())
-            return settings_hash([[each.relative_to(path).as_posix(), self._content(each)] for each in files])
-        facts = os.stat(path)
+        return content(path, self._file_hash)
+
+    def _file_hash(self, path: Path) -> str:
+        """Remembered while size and time stay."""
+        facts = path.stat()
         key = (os.fspath(path), facts.st_size, facts.st_mtime_ns)
         if key not in self._hashes:
             self._hashes[key] = file_sha256(path)

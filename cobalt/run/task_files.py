@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
 
-from cobalt.config.files import data_at, local_path
+from cobalt.config.load import data_at, local_path
 from cobalt.config.sections import SPLITS, EvaluationSet
 from cobalt.errors import InputError
 from cobalt.manifest import manifest_path
@@ -73,15 +73,20 @@ def opened(job: Job, name: str, split: str) -> Rows:
     return source
 
 
-def ready_tasks(job: Job, source: Rows, limit: int | None, held: Held | None = None) -> Iterator[Row]:
-    """The first `limit` tasks of a source, complete; without those that `held` says are left out.
+def ready_tasks(
+    job: Job, source: Rows, limit: int | None, held: Held | None = None, *, perturbed: bool = False
+) -> Iterator[Row]:
+    """The first `limit` tasks of a source (`perturbed`: already), complete, that `held` admits.
 
     Raises InputError for a task that cannot be used, a doubled id, and a source without tasks.
     """
     ids, some = UniqueIds(), False
     for where, row in islice(source, limit):
         ids(row, where)
-        task = complete(row, where, job.prompts, job.config.tasks.public_tests)
+        if perturbed:
+            task = complete_perturbed(row, where, job.prompts)
+        else:
+            task = complete(row, where, job.prompts, job.config.tasks.public_tests)
         if held is None or held.admits(task, where):
             some = True
             yield task
@@ -91,19 +96,8 @@ def ready_tasks(job: Job, source: Rows, limit: int | None, held: Held | None = N
 
 def shown_tasks(job: Job, source: Rows, limit: int | None) -> tuple[bool, Iterator[Row]]:
     """Whether the tasks of a source are perturbed already, and the first `limit` of them."""
-    first = next((row for _, row in source), None)
-    if first is None:
-        raise InputError(f"{source.name}: there are no tasks")
-    if not is_perturbed(first):
-        return False, ready_tasks(job, source, limit)
-    ids = UniqueIds()
-
-    def perturbed() -> Iterator[Row]:
-        for where, row in islice(source, limit):
-            ids(row, where)
-            yield complete_perturbed(row, where, job.prompts)
-
-    return True, perturbed()
+    already = any(is_perturbed(row) for _, row in islice(source, 1))
+    return already, ready_tasks(job, source, limit, perturbed=already)
 
 
 class Held:
@@ -190,7 +184,7 @@ def _taco(job: Job) -> None:
     )  # fmt: skip
     whole = job.path("tasks", "taco", "all.jsonl")
     source = open_rows(data_at(tasks.source, job.file))
-    build_taco(source, whole, settings, evaluator=job.reference_judge, progress=job.view)
+    build_taco(source, whole, settings, evaluator=lambda: job.evaluator, progress=job.view)
     for split in ("train", "dev"):
         made, target = split_path(whole, split), job.path("tasks", f"{split}.jsonl")
         if split == "train" and tasks.train is not None:

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import contextlib
+import re
+import sys
 import threading
 from collections.abc import Callable
 from dataclasses import replace
+from importlib.machinery import PathFinder
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from cobalt.config import recipes
 from cobalt.config.config import STORED, on_contexts
 from cobalt.config.sections import Train
 from cobalt.errors import InfraError
-from cobalt.files import plain
+from cobalt.files import file_sha256, plain
 from cobalt.run.job import Job
 from cobalt.run.stage_cache import Outcome, Stage
 from cobalt.training.config import is_own
@@ -50,14 +54,14 @@ class _Training:
     def stage(self, title: str) -> Stage:
         """On a CPU two trainings leave a core idle part of the time, so the control runs beside the other."""
         job, given = self.job, self.given
-        own = [_own(job)] if is_own(self.recipe) else []
         settings = {
             "recipe": self.recipe, "seed": job.seed, "model_sha256": job.model_sha256,
-            "prompts": job.prompts.sha256, **plain(replace(given, overrides=overrides(given))),
+            "prompts": job.prompts.sha256, **_decides(job, self.recipe),
+            **plain(replace(given, overrides=overrides(given))),
         }  # fmt: skip
         files = [path for path in (*self._data(), self.ptb, self._steps_from()) if path is not None]
-        return job.stage(
-            self.name, title, run=self.run, inputs=[*files, *own],
+        return Stage(
+            self.name, title, run=self.run, inputs=files,
             outputs=[self.out / "model", self.out / "metrics.jsonl"], owns=[self.out], settings=settings,
             beside="train" if self.control and given.profile == "cpu" else None, stop=self._stopped.set,
         )  # fmt: skip
@@ -91,8 +95,7 @@ class _Training:
         train_file, val_file = self._data()
         return train(
             train_file=train_file, val_file=val_file, model=job.model, output=self.out, profile=given.profile,
-            recipe=str(_own(job)) if is_own(self.recipe) else self.recipe, scale=given.scale, steps=steps,
-            seed=job.seed,
+            recipe=_recipe(job, self.recipe), scale=given.scale, steps=steps, seed=job.seed,
             evaluator=None if self.recipe in STORED else job.config.execution.evaluator,
             reward_profile=given.reward_profile, ptb_file=self.ptb, prompts=job.prompts_source,
             overrides=overrides(given), label=self.label, stop=stop,
@@ -111,9 +114,25 @@ class _Training:
         return self.job.path("parquet", "train.parquet") if self.control and self.given.epochs else None
 
 
-def _own(job: Job) -> Path:
-    """The recipe's file."""
-    return (job.file.parent / job.config.train.recipe).resolve()
+def _recipe(job: Job, recipe: str) -> str:
+    """A recipe's name, or the path of its file."""
+    return str((job.file.parent / recipe).resolve()) if is_own(recipe) else recipe
+
+
+def _decides(job: Job, recipe: str) -> dict[str, Any]:
+    """What the files of the recipe say, and hashes of the modules of a reward and plug-ins of one's own."""
+    given, path = job.config.train, _recipe(job, recipe)
+    found = recipes.read(path, given.profile, given.scale, given.overrides)
+    reward = found.text("cobalt.reward").partition(":")[0]
+    hashes = {}
+    for module in (reward, *re.findall(r"[\w.]+", found.text("cobalt.plugins"))):
+        name = module.partition(".")[0]
+        spec = PathFinder.find_spec(name, [str(Path(path).parent), *sys.path])
+        if spec is not None and spec.origin is not None:
+            file = Path(spec.origin)
+            files = sorted(file.parent.rglob("*.py")) if spec.submodule_search_locations else [file]
+            hashes[name] = " ".join(map(file_sha256, files))
+    return {"verl": found.values, "modules": hashes}
 
 
 def overrides(given: Train) -> list[str]:
@@ -149,7 +168,7 @@ def check_composed(job: Job) -> None:
     from cobalt.training.fit import fit
 
     given = job.config.train
-    recipe = str(_own(job)) if is_own(given.recipe) else given.recipe
+    recipe = _recipe(job, given.recipe)
     values = {"actor_rollout_ref.model.path": str(job.model)}
     if given.recipe not in STORED:
         values["cobalt.evaluator"] = job.config.execution.evaluator

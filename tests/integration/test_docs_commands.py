@@ -107,8 +107,6 @@ def check(command: list[str], place: str) -> None:
         known, rest = cobalt_help(words, rest), rest[len(words.split()) :]
     elif program in ("cobalt", "pytest", "python -m pytest"):
         return
-    elif program == "python -m cobalt.run":
-        known = cobalt_help("run", [])
     else:
         script = ROOT / program.removeprefix("./")
         assert script.exists(), f"{place}: there is no script {program}"

@@ -53,12 +53,9 @@ def header(name: str) -> dict[str, str]:
     return {name: re.sub(r"\s*\n#\s*", " ", value) for name, value in found}
 
 
-def test_there_is_a_script_for_every_result():
-    assert set(SCRIPTS) == RESULTS | {"all"}
-
-
 @pytest.mark.parametrize("name", SCRIPTS)
-def test_every_script_names_configuration_cost_and_published_figure(name):
+def test_every_script_names_configuration_and_published_figure_and_its_runs_are_valid(name):
+    assert set(SCRIPTS) == RESULTS | {"all"}
     said = header(name)
     assert set(said) == {"Configuration", "Expected", "Published"}
     used = {run.split()[0] for run in runs(name)}
@@ -71,8 +68,10 @@ def test_every_script_names_configuration_cost_and_published_figure(name):
         assert said["Published"] == OFFLINE
     elif name != "all":
         assert said["Published"] == UNKNOWN
-    if name.startswith("ablation"):
-        assert "Our own choice" in (FOLDER / f"{name}.sh").read_text()
+    for run in runs(name):
+        config, *settings = run.split()
+        load(ROOT / config, settings)
+        load(ROOT / config, settings, smoke=True)
 
 
 @pytest.mark.parametrize("name", sorted(set(SCRIPTS) - NO_RUNS))
@@ -93,55 +92,48 @@ def test_what_models_of_providers_are_asked_is_counted():
     assert runs("proprietary") == []
 
 
-def test_the_online_rivals_meet_perturbed_tests_in_the_runs_that_they_share():
+def test_all_has_the_runs_of_every_script_and_what_they_share_is_planned_once():
+    assert set(runs("all")) == {run for name in RESULTS for run in runs(name)}
     both = set(runs("main_livecodebench")) & set(runs("perturbed"))
     online = [run for run in both if "mt_grpo" in run or "verpo" in run]
     assert len(online) == 4 and not any("perturb=null" in run for run in online)
+    one = "configs/tiny.yaml"
+    found = list(estimates([one, one + " ", f"{one} train.steps=10"]))
+    models = [
+        [each.models for each in plan.workload.sampling if each.name.startswith("evaluate")] for plan in found
+    ]
+    assert models == [[3], [2]]  # the same run is made once, the reference is evaluated by the first
+    assert line([one]) == line([one, one])
 
 
-@pytest.mark.parametrize("name", SCRIPTS)
-def test_every_variant_is_a_valid_run(name):
-    for run in runs(name):
-        config, *settings = run.split()
-        load(ROOT / config, settings)
-        load(ROOT / config, settings, smoke=True)
-
-
-def test_all_has_the_runs_of_every_script():
-    assert set(runs("all")) == {run for name in RESULTS for run in runs(name)}
-
-
-def test_help_and_wrong_arguments():
+def test_help_and_wrong_arguments(tmp_path):
     done = call("offline_rl", "--help")
     assert done.returncode == 0 and "Offline RL" in done.stdout and "SMOKE=1" in done.stdout
     done = call("offline_rl", "--nonsense")
     assert done.returncode == 2 and "takes no arguments" in done.stderr
     done = call("offline_rl", MODELS="no-such-model", PLAN="list")
     assert done.returncode == 2 and "configs/no-such-model.yaml does not exist" in done.stderr
+    done = call("proprietary", OUT=str(tmp_path / "out"), LLMS="gpt-5-mini-2025-08-07", OPENAI_API_KEY="")
+    assert done.returncode == 2 and "set OPENAI_API_KEY" in done.stderr and not (tmp_path / "out").exists()
 
 
 def test_one_page_has_every_table(tmp_path):
     with pytest.raises(InputError, match="there are no reports"):
         page(tmp_path)
     for report, table in (("taco_dev_a", "steps"), ("taco_dev_a", "pass_at_1"), ("ablation_turns_b", "cost")):
-        folder = tmp_path / f"report_{report}" / "tables"
-        folder.mkdir(parents=True, exist_ok=True)
+        (folder := tmp_path / f"report_{report}" / "tables").mkdir(parents=True, exist_ok=True)
         made_report(folder.parent, evaluated("reference"), evaluated("cobalt"))
-        (folder / f"{table}.md").write_text(
-            f"**{table} of {report}**\n\n| a | b |\n|---|---|\n| <b>1</b> | 2 |\n"
-        )
-    text = page(tmp_path).read_text()
-    assert text.index("cost of ablation_turns_b") < text.index("pass_at_1 of taco_dev_a")
-    assert text.index("pass_at_1 of taco_dev_a") < text.index("steps of taco_dev_a")
-    assert text.count("<table>") == 3 and "<td><b>" not in text
-    assert 'href="report_taco_dev_a/index.html"' in text and "smoke run" not in text
-    assert text.count("<li>cobalt: +5.0 [+1.0, +9.0] points over the reference; published: not given") == 2
-    run = tmp_path / "qwen3-8b" / "cobalt"
-    run.mkdir(parents=True)
-    for smoke in (False, True):
+        text = f"**{table} of {report}**\n\n| a | b |\n|---|---|\n| <b>1</b> | 2 |\n"
+        (folder / f"{table}.md").write_text(text)
+    (run := tmp_path / "qwen3-8b" / "cobalt").mkdir(parents=True)
+    for smoke in (True, False):
         (run / "results.json").write_text(json.dumps({"smoke": smoke}))
         text = page(tmp_path).read_text()
         assert ("smoke run" in text) is smoke and ("published" in text) is not smoke
+    order = ("cost of ablation_turns_b", "pass_at_1 of taco_dev_a", "steps of taco_dev_a")
+    assert sorted(order, key=text.index) == list(order)
+    assert text.count("<table>") == 3 and "<td><b>" not in text
+    assert text.count("<li>cobalt: +5.0 [+1.0, +9.0] points over the reference; published: not given") == 2
 
 
 def evaluated(name, bent=None):
@@ -166,33 +158,25 @@ def made_report(folder, *runs):
 
 def test_what_is_published_stands_beside_what_was_measured(tmp_path):
     arms = [evaluated(name) for name in ("reference", "cobalt", "mt_grpo", "single_turn_grpo")]
+    measured = "+5.0 [+1.0, +9.0] points over the reference"
+
+    def told(name, *runs, smoke=False):
+        return beside(made_report(tmp_path / f"report_{name}", *runs), smoke=smoke)
+
     for model, gain in GAINS.items():
-        for name in (
-            f"livecodebench_{model}",
-            f"livecodebench_ptb_{model}",
-            f"livecodebench_{model}-released",
-        ):
-            said = beside(made_report(tmp_path / f"report_{name}", *arms), smoke=False)
-            assert said[0].startswith(name) and len(said) == 4
-            measured = "+5.0 [+1.0, +9.0] points over the reference"
+        for name in (f"livecodebench_{model}", f"livecodebench_{model}-released"):
+            said = told(name, *arms)
+            assert said[0].startswith(name) and said[3].endswith(f"published: {UNKNOWN}")
             assert said[1] == f"- cobalt: {measured}; published: up to {gain:+.1f} points"
             assert said[2] == f"- mt_grpo: {measured}; published: below Cobalt, the figure is {UNKNOWN}"
-            assert said[3].endswith(f"published: {UNKNOWN}")
-    other = beside(made_report(tmp_path / "report_livecodebench_another", *arms), smoke=False)
-    assert all(line.endswith(UNKNOWN) for line in other[1:])
-    bent = [evaluated("reference", 0.125), evaluated("cobalt", 0.0)]
-    said = beside(made_report(tmp_path / "report_perturbed_qwen3-8b", *bent), smoke=False)
-    assert said[1:] == [
-        f"- reference: 12.5 % of programs bent [6.2, 25.0]; published: {UNKNOWN}",
-        f"- cobalt: +5.0 [+1.0, +9.0] points over the reference, 0.0 % of programs bent [0.0, 0.0]; "
-        f"published: {UNKNOWN}",
-    ]
+    assert all(line.endswith(UNKNOWN) for line in told("livecodebench_another", *arms)[1:])
+    bent = told("perturbed_qwen3-8b", evaluated("reference", 0.125), evaluated("cobalt", 0.0))
+    assert bent[1].startswith("- reference: 12.5 % of programs bent [6.2, 25.0]; published:")
+    assert bent[2].startswith(f"- cobalt: {measured}, 0.0 % of programs bent [0.0, 0.0]; published:")
     assert reported("offline_rl_offline-codenet", "rloo") == OFFLINE
-    alone = made_report(tmp_path / "report_livecodebench_proprietary", evaluated("gpt-5-mini"))
-    assert beside(alone, smoke=False)[1] == f"- gpt-5-mini: Pass@1 30.0 % [20.0, 40.0]; published: {UNKNOWN}"
-    assert beside(alone, smoke=True) == ["livecodebench_proprietary: a smoke run, compared with nothing"]
-    with pytest.raises(InputError, match=r"there is no report \(report.json"):
-        beside(tmp_path / "report_nothing", smoke=False)
+    alone = ("livecodebench_proprietary", evaluated("gpt-5-mini"))
+    assert told(*alone)[1] == f"- gpt-5-mini: Pass@1 30.0 % [20.0, 40.0]; published: {UNKNOWN}"
+    assert told(*alone, smoke=True) == ["livecodebench_proprietary: a smoke run, compared with nothing"]
 
 
 def test_all_goes_on_without_what_is_lacking_and_says_so(tmp_path):
@@ -226,23 +210,6 @@ def test_all_goes_on_without_what_is_lacking_and_says_so(tmp_path):
     (folder / "perturbed.sh").write_text("#!/bin/sh\nexit 1\n")
     done = run()
     assert done.returncode == 1 and "scripts/reproduce/released.sh" not in done.stdout
-
-
-def test_without_a_key_models_of_providers_are_not_asked_and_nothing_is_written(tmp_path):
-    done = call("proprietary", OUT=str(tmp_path / "out"), LLMS="gpt-5-mini-2025-08-07", OPENAI_API_KEY="")
-    assert done.returncode == 2 and not (tmp_path / "out").exists()
-    assert done.stderr == "error: --model_name gpt-5-mini-2025-08-07: set OPENAI_API_KEY\n"
-
-
-def test_what_runs_share_is_planned_once():
-    one = "configs/tiny.yaml"
-    found = list(estimates([one, one + " ", f"{one} train.steps=10"]))
-    assert len(found) == 2  # the same run is made once
-    models = [
-        [each.models for each in plan.workload.sampling if each.name.startswith("evaluate")] for plan in found
-    ]
-    assert models == [[3], [2]]  # the reference is evaluated by the first
-    assert line([one]) == line([one, one])
 
 
 def smoke(name: str, out: Path) -> float:
@@ -280,24 +247,22 @@ def test_one_script_from_tasks_to_tables(tmp_path):
 @pytest.mark.full
 def test_models_of_providers_through_litellm(tmp_path):
     """Against a local service, two models; the same programs begin clean and perturbed dialogues."""
+    names, out = "gpt-5-mini-2025-08-07 local/model", tmp_path
     with chat_server() as (url, requests):
-        done = call(
-            "proprietary", SMOKE="1", OUT=str(tmp_path), BASE_URL=url, OPENAI_API_KEY="",
-            LLMS="gpt-5-mini-2025-08-07 local/model",
-        )  # fmt: skip
+        done = call("proprietary", SMOKE="1", OUT=str(out), BASE_URL=url, OPENAI_API_KEY="", LLMS=names)
     assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
-    assert {request["model"] for request in requests} == {"gpt-5-mini-2025-08-07", "local/model"}
+    assert {request["model"] for request in requests} == set(names.split())
     for result in ("livecodebench", "taco_dev", "perturbed"):
-        assert f"{result}_proprietary: a smoke run, compared with nothing" in done.stdout
-        table = (tmp_path / f"report_{result}_proprietary" / "tables" / "pass_at_1.md").read_text()
+        table = (out / f"report_{result}_proprietary" / "tables" / "pass_at_1.md").read_text()
         assert "gpt-5-mini-2025-08-07" in table and "local_model" in table
     clean, perturbed = (
-        [json.loads(line) for line in (tmp_path / f"proprietary/local_model/{name}.jsonl").open()]
+        {
+            row["id"]: row["responses"]
+            for row in map(json.loads, (out / f"proprietary/local_model/{name}.jsonl").open())
+        }
         for name in ("taco_dev", "perturbed")
     )
-    first = {row["id"]: row["responses"] for row in clean}
-    assert perturbed and all(row["responses"] == first[row["id"]] for row in perturbed)
-    assert all(len(row["responses"]) == 2 for row in clean)
+    assert perturbed == {key: clean[key] for key in perturbed} != {}
 
 
 @pytest.mark.full
@@ -305,28 +270,17 @@ def test_all_scripts_and_one_page_with_every_table(tmp_path):
     seconds = smoke("all", tmp_path)
     check_runs("all", tmp_path)
     page = (tmp_path / "index.html").read_text()
-    for name in RESULTS - {"main_livecodebench", "released", "proprietary"}:
-        assert f"report_{name}" in page, name
-    for name in ("livecodebench_qwen3-8b-released", "livecodebench_ptb_qwen3-8b", "perturbed_proprietary"):
+    for name in (*RESULTS - {"main_livecodebench", "released", "proprietary"}, "perturbed_proprietary",
+                 "livecodebench_qwen3-8b-released", "livecodebench_ptb_qwen3-8b",
+                 "livecodebench_r1-distill-llama-8b"):  # fmt: skip
         assert f"report_{name}" in page, name
     hacking = (tmp_path / "report_perturbed_r1-distill-llama-8b" / "tables" / "hacking.md").read_text()
-    for arm in ("reference", "cobalt", "cobalt_ptb", "mt_grpo", "verpo"):
-        assert f"| {arm} | all |" in hacking, arm
-    for arm in ("reference", "cobalt", "single_turn_grpo", "mt_grpo", "verpo", "cobalt_ptb", "no_partial",
-                "random", "two_turns", "rloo", "grpo", "exponential", "rejection_sft"):  # fmt: skip
+    online = ("reference", "cobalt", "cobalt_ptb", "mt_grpo", "verpo")
+    assert all(f"| {arm} | all |" in hacking for arm in online)
+    for arm in (*online, "single_turn_grpo", "no_partial", "random", "two_turns", "rloo", "grpo",
+                "exponential", "rejection_sft"):  # fmt: skip
         assert arm in page, arm
-    assert "report_livecodebench_qwen3-8b" in page and "report_livecodebench_r1-distill-llama-8b" in page
     arm = tmp_path / "offline-codenet/exponential"
     assert not (arm / "stages/collect.json").exists()  # from stored submissions
     assert "objective: exponential" in (arm / "train/launches/001/config.yaml").read_text()
-    again = smoke("all", tmp_path)
-    assert again < seconds / 2  # everything is kept, only tables are made again
-
-
-@pytest.mark.full
-def test_the_small_gpu_configuration_end_to_end_at_smoke_size(tmp_path):
-    flags = ["configs/qwen3-0.6b-lora-24gb.yaml", "--smoke", "--out", str(tmp_path / "out")]
-    command = [sys.executable, "-m", "cobalt", "run", *flags]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
-    assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
-    assert json.loads((tmp_path / "out" / "results.json").read_text())["name"] == "qwen3-0.6b-lora-24gb"
+    assert smoke("all", tmp_path) < seconds / 2  # everything is kept, only tables are made again

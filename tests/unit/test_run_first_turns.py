@@ -12,8 +12,7 @@ from rollout_tools import ScriptedEngine, ScriptedJudge, fence, task
 from cobalt.engines.base import Sampling
 from cobalt.prompts import DEFAULT
 from cobalt.rollouts.multi_turn import multi_turn
-from cobalt.rollouts.settings import MultiTurnSettings, RolloutSettings
-from cobalt.rollouts.single_turn import single_turn
+from cobalt.rollouts.settings import MultiTurnSettings
 from cobalt.run.first_turns import FirstTurns
 
 
@@ -23,47 +22,27 @@ def model() -> ScriptedEngine:
     return ScriptedEngine(lambda messages, sampling, index: fence(f"pass {next(made)}"))
 
 
-def firsts(engine: ScriptedEngine) -> int:
-    return sum(sampling.n for messages, sampling in engine.requests if len(messages) == 2)
-
-
 def test_stages_share_what_they_ask_for_alike(tmp_path):
-    inner, path = model(), tmp_path / "first.jsonl"
-    tasks = [task(key) for key in range(3)]
-    swapped = [
-        row | {"perturbed_public_test_cases": row["public_test_cases"].replace("out0", "other")}
-        for row in tasks
-    ]
-    judge = ScriptedJudge()
-    settings = MultiTurnSettings(n=4, turns=2, first_turn=True, seed=5)
+    inner, tasks = model(), [task(key) for key in range(3)]
+    tests = tasks[0]["public_test_cases"].replace("out0", "other")
+    swapped = [row | {"perturbed_public_test_cases": tests} for row in tasks]
 
-    def rows(name):
-        return {row["id"]: row for row in map(json.loads, (tmp_path / f"{name}.jsonl").open())}
+    def dialogues(number, given, **change):
+        """The programs, and how many first turns were sampled until now."""
+        engine, target = FirstTurns(inner, tmp_path / "first.jsonl"), tmp_path / f"{number}.jsonl"
+        settings = replace(MultiTurnSettings(n=4, turns=2, first_turn=True, seed=5), **change)
+        assert asyncio.run(multi_turn(given, target, engine, ScriptedJudge(), settings)).failed == 0
+        sampled = sum(sampling.n for messages, sampling in inner.requests if len(messages) == 2)
+        return {row["id"]: row["responses"] for row in map(json.loads, target.open())}, sampled
 
-    def dialogues(name, given, **change):
-        engine = FirstTurns(inner, path)  # every stage opens the file anew
-        work = multi_turn(given, tmp_path / f"{name}.jsonl", engine, judge, replace(settings, **change))
-        assert asyncio.run(work).failed == 0
-        return rows(name)
-
-    clean = dialogues("clean", tasks)
-    assert firsts(inner) == 12
-    perturbed = dialogues("perturbed", swapped, tests="perturbed")
-    assert firsts(inner) == 12  # none anew
-    assert [clean[key]["responses"] for key in range(3)] == [perturbed[key]["responses"] for key in range(3)]
-    fewer = dialogues("fewer", tasks, n=2)
-    assert fewer[1]["responses"] == clean[1]["responses"][:2] and firsts(inner) == 12
-    more = dialogues("more", tasks, n=6)
-    assert more[1]["responses"][:4] == clean[1]["responses"] and firsts(inner) == 18
-
-    alone = tmp_path / "single.jsonl"
-    work = single_turn(tasks, alone, FirstTurns(inner, path), judge, RolloutSettings(n=4, seed=5))
-    asyncio.run(work)
-    assert rows("single")[2]["responses"] == clean[2]["responses"] and firsts(inner) == 18
-    for change in ({"seed": 6}, {"temperature": 0.5}, {"prompts": replace(DEFAULT, system="Other.")}):
-        before = firsts(inner)
-        dialogues(f"other-{'-'.join(change)}", tasks, **change)
-        assert firsts(inner) == before + 12
+    clean, sampled = dialogues(0, tasks)
+    assert sampled == 12
+    assert dialogues(1, swapped, tests="perturbed") == (clean, 12)  # none anew
+    assert dialogues(2, tasks, n=2) == ({key: texts[:2] for key, texts in clean.items()}, 12)
+    more, sampled = dialogues(3, tasks, n=6)
+    assert {key: texts[:4] for key, texts in more.items()} == clean and sampled == 18
+    others = [{"seed": 6}, {"temperature": 0.5}, {"prompts": replace(DEFAULT, system="Other.")}]
+    assert [dialogues(4 + n, tasks, **other)[1] for n, other in enumerate(others)] == [30, 42, 54]
 
 
 def test_a_torn_line_is_sampled_again_and_further_turns_are_not_kept(tmp_path):

@@ -1,128 +1,145 @@
-"""Stages: skipped when nothing changed, done again when something did, continued after an interrupt."""
+"""Stages: skipped when nothing changed, done again when something did, shared, continued, told."""
 
+import io
 import json
+import subprocess
+import sys
 import threading
 import time
 from pathlib import Path
 
+import psutil
 import pytest
 
 from cobalt.errors import InputError, SettingsChanged
+from cobalt.run.cli import stage_lines
 from cobalt.run.folder import LOCK_FILE, Folder
-from cobalt.run.memory import MemoryPeak
-from cobalt.run.runner import Runner
-from cobalt.run.stage_cache import Outcome, Stage
-from cobalt.run.view import View, lines
+from cobalt.run.runner import MemoryPeak, Runner, View, duration
+from cobalt.run.stage_cache import Outcome, Shared, Stage
 
 
 class Plant:
-    """Two stages, `double` then `add`, each a number in a file; counts how often each ran."""
+    """double -> add, each a number in a file, and a side branch; counts how often each ran."""
 
     def __init__(self, out: Path, add: int = 1) -> None:
-        self.out, self.ran, self.work_s = out, [], 0.0
-        self.source, self.middle, self.final = out / "source", out / "middle", out / "final"
+        self.out, self.ran = out, []
+        out.mkdir(exist_ok=True)
+        self.source, self.middle, self.final, self.side = (
+            out / name for name in ("source", "middle", "final", "side")
+        )
+        if not self.source.exists():
+            self.source.write_text("5")
         self.fail: BaseException | None = None
         self.stages = [
             Stage("double", "double", self.double, {}, [self.source], [self.middle]),
             Stage("add", "add", lambda: self.add(add), {"add": add}, [self.middle], [self.final]),
+            Stage("side", "side", self.aside, {}, [self.middle], [self.side]),
         ]
 
     def double(self) -> Outcome:
         self.ran.append("double")
-        end = time.process_time() + self.work_s
-        while time.process_time() < end:
-            pass
         self.middle.write_text(str(2 * int(self.source.read_text())))
+        for name in ("middle.manifest.json", "middle.journal"):
+            (self.out / name).write_text("{}")
         return Outcome(1, 2, {"note": "fine"})
 
     def add(self, number: int) -> Outcome:
         self.ran.append("add")
         if self.fail:
             raise self.fail
+        assert number == 1 or not self.final.exists()  # what other settings made is gone
         self.final.write_text(str(int(self.middle.read_text()) + number))
         return Outcome(2, 3)
 
-    def run(self, counters=dict) -> list[str]:
+    def aside(self) -> Outcome:
+        self.ran.append("side")
+        self.side.mkdir(exist_ok=True)
+        (self.side / "weights").write_text(self.middle.read_text())
+        return Outcome(1, 1)
+
+    def run(self, counters=dict, shared: Shared | None = None) -> list[str]:
         self.ran.clear()
-        with MemoryPeak() as memory:
-            runner = Runner(self.out, self.stages, memory, counters)
-            view = View(lines(self.stages))
-            try:
-                runner.run(view)
-            finally:
-                view.close()
+        with Runner(self.out, self.stages, counters, shared) as runner:
+            runner.run(View(self.stages))
             assert runner.finished()
         return list(self.ran)
+
+    def said(self, shared: Shared | None = None) -> list[str]:
+        told = stage_lines(self.stages, Runner(self.out).kept, shared or Shared(None))
+        return [line.split(None, 1)[1] for line in told]
+
+    def record(self, name: str) -> Path:
+        return self.out / "stages" / f"{name}.json"
 
 
 @pytest.fixture
 def plant(tmp_path):
-    (tmp_path / "source").write_text("5")
-    return Plant(tmp_path)
+    return Plant(tmp_path / "out")
 
 
-def test_a_second_run_does_nothing(plant):
-    assert plant.run() == ["double", "add"]
-    assert plant.final.read_text() == "11"
-    assert plant.run() == []
-
-
-def test_a_changed_input_runs_all_that_depends_on_it(plant):
-    plant.run()
-    plant.source.write_text("6")
-    assert plant.run() == ["double", "add"]
-    assert plant.final.read_text() == "13"
-
-
-def test_an_input_changed_back_and_forth_is_no_change(plant):
-    plant.run()
+def back_and_forth(plant):
     plant.source.write_text("6")
     plant.source.write_text("5")
+
+
+@pytest.mark.parametrize(
+    ("change", "again"),
+    [
+        (lambda plant: None, []),
+        (lambda plant: plant.source.write_text("6"), ["double", "add", "side"]),
+        (back_and_forth, []),
+        (lambda plant: plant.middle.unlink(), ["double"]),
+        (lambda plant: plant.middle.write_text("999"), ["double"]),
+        (lambda plant: plant.final.unlink(), ["add"]),
+        (lambda plant: plant.record("double").write_text("{"), ["double"]),
+    ],
+)
+def test_what_changed_runs_again_with_what_depends_on_it(plant, change, again):
+    assert plant.run() == ["double", "add", "side"] and plant.final.read_text() == "11"
+    change(plant)
+    assert plant.run() == again
+    assert int(plant.final.read_text()) == 2 * int(plant.source.read_text()) + 1
     assert plant.run() == []
 
 
-def test_changed_settings_run_that_stage_only(plant):
+def test_changed_settings_run_that_stage_only_and_a_dry_run_says_so(plant):
+    assert plant.said() == ["runs (has not run yet)", "runs (after double)", "runs (after double)"]
     plant.run()
-    again = Plant(plant.out, add=2)
-    assert again.run() == ["add"]
-    assert again.final.read_text() == "12"
+    other = Plant(plant.out, add=2)
+    assert other.said() == ["kept, nothing has changed", "runs (add: 1 -> 2)", "kept, nothing has changed"]
+    assert other.run() == ["add"] and other.final.read_text() == "12"
 
 
-@pytest.mark.parametrize("damage", ["delete", "alter", "record"])
-def test_damaged_outputs_are_made_again(plant, damage):
-    plant.run()
-    if damage == "delete":
-        plant.middle.unlink()
-    elif damage == "alter":
-        plant.middle.write_text("999")
-    else:
-        (plant.out / "stages" / "double.json").write_text("{")
-    assert plant.run() == ["double"]
-    assert plant.final.read_text() == "11"
-
-
-def test_records_say_what_was_read_written_and_used(plant):
-    plant.work_s = 0.2
-    plant.run(lambda: {"tests": 100 + 7 * len(plant.ran)})
-    record = json.loads((plant.out / "stages" / "double.json").read_text())
-    assert (record["rows_in"], record["rows_out"], record["facts"]) == (1, 2, {"note": "fine"})
-    assert set(record["inputs"]) == {"source"} and set(record["outputs"]) == {"middle"}
-    assert record["wall_s"] >= 0.2 and record["counters"] == {"tests": 7}
+def test_runs_share_what_has_the_same_settings_and_inputs(plant, tmp_path):
+    """With the files of a folder, and what stands beside a file, but not what is half done."""
+    shared = Shared(tmp_path / "shared")
+    assert plant.run(shared=shared) == ["double", "add", "side"]
+    same, other = Plant(tmp_path / "same"), Plant(tmp_path / "other", add=2)
+    assert same.said(shared)[0] == "taken over from another run"
+    assert same.run(shared=shared) == [] and other.run(shared=shared) == ["add"]
+    files = {path.relative_to(same.out).as_posix() for path in same.out.rglob("*") if path.is_file()}
+    assert {"side/weights", "middle.manifest.json"} <= files and "middle.journal" not in files
+    record = json.loads(same.record("double").read_text())
+    assert record["shared"] and record["facts"] == {"note": "fine"} and record["rows_out"] == 2
+    (kept,) = (tmp_path / "shared" / "double").glob("*/files/middle")
+    kept.write_text("changed")
+    assert Plant(tmp_path / "third").run(shared=shared) == ["double"]
 
 
 @pytest.mark.parametrize("error", [KeyboardInterrupt(), RuntimeError("boom")])
 def test_an_interrupted_stage_is_recorded_and_its_time_adds_up(plant, error):
-    plant.fail = error
+    plant.fail, counters = error, lambda: {"tests": 100 + 7 * len(plant.ran)}
     with pytest.raises(type(error)):
-        plant.run()
-    record = plant.out / "stages" / "add.json"
-    before = json.loads(record.read_text())
+        plant.run(counters)
+    record = json.loads(plant.record("double").read_text())
+    assert (record["rows_in"], record["rows_out"], record["facts"]) == (1, 2, {"note": "fine"})
+    assert set(record["inputs"]) == {"source"} and record["counters"] == {"tests": 7}
+    before = json.loads(plant.record("add").read_text())
     assert not before["finished"] and "outputs" not in before
-    before["wall_s"] = 100.0
-    record.write_text(json.dumps(before))
+    plant.record("add").write_text(json.dumps(before | {"wall_s": 100.0}))
     plant.fail = None
-    assert plant.run() == ["add"]
-    after = json.loads(record.read_text())
+    assert plant.run() == ["add", "side"]
+    after = json.loads(plant.record("add").read_text())
     assert after["finished"] and after["attempts"] == 2 and after["wall_s"] >= 100.0
 
 
@@ -134,7 +151,7 @@ def beside(out: Path, first, second, **more) -> list[Stage]:
 
 
 def test_a_stage_beside_another_runs_at_the_same_time(tmp_path):
-    meet = threading.Barrier(2, timeout=10)
+    meet, started = threading.Barrier(2, timeout=10), time.monotonic()
 
     def work(name):
         def run():
@@ -144,19 +161,19 @@ def test_a_stage_beside_another_runs_at_the_same_time(tmp_path):
 
         return run
 
-    stages, started = beside(tmp_path, work("a"), work("b")), time.monotonic()
-    with MemoryPeak() as memory:
-        Runner(tmp_path, stages, memory, dict).run(View(lines(stages)))
-        records = Runner(tmp_path, stages, memory, dict).records()
-    assert [record["name"] for record in records] == ["a", "b"]
-    assert sum(record["wall_s"] for record in records) <= time.monotonic() - started + 0.1
+    runner = Runner(tmp_path, beside(tmp_path, work("a"), work("b")))
+    runner.run(View(runner.stages))
+    assert [record["name"] for record in runner.records()] == ["a", "b"]
+    assert sum(record["wall_s"] for record in runner.records()) <= time.monotonic() - started + 0.1
 
 
-@pytest.mark.parametrize("culprit", ["a", "b"])
+@pytest.mark.parametrize("culprit", ["a", "b", "interrupt"])
 def test_a_fault_in_either_stops_both(tmp_path, culprit):
-    stopped = threading.Event()
+    stopped, looked = threading.Event(), []
 
     def first():
+        if culprit == "interrupt":
+            raise KeyboardInterrupt
         if culprit == "a":
             raise RuntimeError("a is broken")
         (tmp_path / "a").write_text("a")
@@ -165,84 +182,80 @@ def test_a_fault_in_either_stops_both(tmp_path, culprit):
     def second():
         if culprit == "b":
             raise RuntimeError("b is broken")
-        assert stopped.wait(10)
-        raise RuntimeError("was stopped")
-
-    stages = beside(tmp_path, first, second, stop=stopped.set)
-    with MemoryPeak() as memory:
-        runner = Runner(tmp_path, stages, memory, dict)
-        with pytest.raises(RuntimeError, match=f"{culprit} is broken"):
-            runner.run(View(lines(stages)))
-        assert [record["name"] for record in runner.records()] == ([] if culprit == "a" else ["a"])
-
-
-def test_an_interrupt_before_the_other_has_begun_stops_it_when_it_does(tmp_path):
-    stopped, looked = threading.Event(), []
-
-    def first():
-        raise KeyboardInterrupt
-
-    def second():
         time.sleep(0.3)  # composing, before there is a process that could be stopped
         looked.append(stopped.wait(10))
         raise RuntimeError("was stopped")
 
-    stages = beside(tmp_path, first, second, stop=stopped.set)
-    with MemoryPeak() as memory, pytest.raises(KeyboardInterrupt):
-        Runner(tmp_path, stages, memory, dict).run(View(lines(stages)))
-    assert looked == [True]
+    runner = Runner(tmp_path, beside(tmp_path, first, second, stop=stopped.set))
+    with pytest.raises(
+        KeyboardInterrupt if culprit == "interrupt" else RuntimeError, match=f"{culprit} is|^$"
+    ):
+        runner.run(View(runner.stages))
+    assert [record["name"] for record in runner.records()] == (["a"] if culprit == "b" else [])
+    assert looked == ([] if culprit == "b" else [True])
 
 
 def identity(**changes):
     return {"seed": 0, "config": {"train": {"steps": 60}}} | changes
 
 
-def test_another_run_in_the_folder_is_refused_and_nothing_changes(tmp_path):
+def test_a_folder_holds_one_run_that_only_fresh_deletes(tmp_path):
     out = tmp_path / "out"
     with Folder(out, identity()).opened(fresh=False):
         (out / "rows").write_text("kept")
+        with (
+            pytest.raises(InputError, match="another run is at work"),
+            Folder(out, identity()).opened(fresh=True),
+        ):
+            pass
     before = {path: path.read_bytes() for path in out.iterdir()}
-    with (
-        pytest.raises(SettingsChanged, match=r"seed: 0 -> 1(.|\n)*FRESH=1"),
-        Folder(out, identity(seed=1)).opened(fresh=False),
-    ):
+    other = Folder(out, identity(seed=1))
+    with pytest.raises(SettingsChanged, match=r"seed: 0 -> 1(.|\n)*FRESH=1"), other.opened(fresh=False):
         pass
     assert {path: path.read_bytes() for path in out.iterdir()} == before
-    with Folder(out, identity()).opened(fresh=False):
+    with other.opened(fresh=False, changed=True):
         assert (out / "rows").read_text() == "kept"
-
-
-def test_fresh_deletes_the_run_and_only_a_run(tmp_path):
-    out = tmp_path / "out"
-    with Folder(out, identity()).opened(fresh=False):
-        (out / "deep").mkdir()
-        (out / "deep" / "rows").write_text("old")
-    with Folder(out, identity(seed=1)).opened(fresh=True):
+    with Folder(out, identity()).opened(fresh=True):
         assert {path.name for path in out.iterdir()} == {LOCK_FILE, "run.json"}
-    other = tmp_path / "home"
-    other.mkdir()
-    (other / "thesis.tex").write_text("years of work")
-    with pytest.raises(InputError, match="no run of ours"), Folder(other, identity()).opened(fresh=True):
-        pass
-    assert [path.name for path in other.iterdir()] == ["thesis.tex"]
 
 
-def test_two_runs_in_one_folder_are_refused(tmp_path):
-    with (
-        Folder(tmp_path / "out", identity()).opened(fresh=False),
-        pytest.raises(InputError, match="another run is at work"),
-        Folder(tmp_path / "out", identity()).opened(fresh=True),
-    ):
-        pass
-
-
-def test_a_file_in_the_way_and_a_damaged_record_are_said(tmp_path):
-    file = tmp_path / "file"
-    file.write_text("")
-    with pytest.raises(InputError, match="is a file"), Folder(file, identity()).opened(fresh=False):
-        pass
+@pytest.mark.parametrize(
+    ("name", "text", "said"),
+    [
+        ("", "", "is a file"),
+        ("run.json", "{", "not readable"),
+        ("thesis.tex", "years", "no run of ours"),
+    ],
+)
+def test_what_is_no_run_is_left_alone(tmp_path, name, text, said):
     out = tmp_path / "out"
-    out.mkdir()
-    (out / "run.json").write_text("{")
-    with pytest.raises(InputError, match="not readable"), Folder(out, identity()).opened(fresh=False):
+    if name:
+        out.mkdir()
+    (out / name).write_text(text)
+    with pytest.raises(InputError, match=said), Folder(out, identity()).opened(fresh=True):
         pass
+    assert (out / name).read_text() == text
+
+
+def test_lines_tell_stages_rows_and_whose_progress_it_is():
+    stream = io.StringIO()
+    view = View([Stage(name, f"stage {name}", Outcome, {}, [], []) for name in "ab"], stream, every_s=0)
+    view.end("a", wall_s=3, rows=1240, kept=True)
+    view.begin("b")
+    view.advance("rows", 1, 4, failed=0, masked=2)
+    view.progress("a").advance("steps", 5, 10)
+    view.end("b", wall_s=12.3, rows=None, kept=False)
+    assert [line.strip() for line in stream.getvalue().splitlines()] == [
+        "[ 1/2] stage a: unchanged, kept, 1,240 rows", "[ 2/2] stage b ...", "b: rows: 1/4, masked 2",
+        "a: steps: 5/10", "[ 2/2] stage b: done in 12 s",
+    ]  # fmt: skip
+    spoken = {0.04: "0.0 s", 9.96: "10 s", 59.6: "1 min 00 s", 185: "3 min 05 s", 7260: "2 h 01 min"}
+    assert {seconds: duration(seconds) for seconds in spoken} == spoken
+
+
+def test_memory_peaks_with_a_large_child():
+    hold = "import time\nheld = bytearray(b'x') * 150_000_000\ntime.sleep(1)"
+    own = psutil.Process().memory_info().rss / 2**20
+    with MemoryPeak(0.1) as memory:
+        subprocess.run([sys.executable, "-S", "-c", hold], check=True)
+    assert 143 <= memory.mib <= own + 300

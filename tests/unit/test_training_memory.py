@@ -13,7 +13,7 @@ from torch.utils._pytree import tree_leaves
 from transformers import AttentionInterface, AutoModelForCausalLM, LlamaConfig, Qwen3Config
 
 from cobalt.errors import InputError
-from cobalt.plan.models import KNOWN
+from cobalt.plan.assumptions import KNOWN
 from cobalt.training.config import CONFIG_DIR, compose
 from cobalt.training.fit import fit
 from cobalt.training.memory import (
@@ -96,7 +96,7 @@ def built(name, **changes):
     kind, given = CONFIGS[name]
     with torch.device("meta"):
         model = AutoModelForCausalLM.from_config(kind(**COMMON | given | changes), dtype=torch.float32)
-    return model, KNOWN[name].sizes, [value for value in model.parameters() if value.dim() == 2]
+    return model, KNOWN[name], [value for value in model.parameters() if value.dim() == 2]
 
 
 @pytest.mark.parametrize("name", CONFIGS)
