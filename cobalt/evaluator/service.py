@@ -27,8 +27,7 @@ from cobalt.cluster import allow_slow_start, amounts
 from cobalt.errors import BadRequest, InfraError
 from cobalt.evaluator.checker import Rule
 from cobalt.evaluator.local import LocalEvaluator
-from cobalt.evaluator.metrics import ReplicaMetrics
-from cobalt.evaluator.request import DEPLOYMENT, TOKEN_VARIABLE, canary, parse_request
+from cobalt.evaluator.remote import DEPLOYMENT, TOKEN_VARIABLE, canary, parse_request
 from cobalt.sandbox.limits import Limits
 from cobalt.schema import ExecutionResult
 
@@ -115,7 +114,6 @@ class EvaluatorReplica:
             shared_verdicts=self._settings.shared_verdicts,
             rule=self._settings.rule(),
         )
-        self._metrics = ReplicaMetrics(self._evaluator)
         self._in_flight = 0
 
     async def __call__(self, request: Any, test_cases: Any = None) -> Any:
@@ -137,7 +135,6 @@ class EvaluatorReplica:
             results = await asyncio.gather(*runs)
         finally:
             self._in_flight -= 1
-        self._metrics.count(results)
         return list(results) if batch else results[0]
 
     async def _http(self, request: Request) -> Response:
