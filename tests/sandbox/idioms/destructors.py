@@ -1,11 +1,6 @@
-"""What objects do when they go at the end: __del__, weak references, suspended generators, open contexts."""
+"""Finalizers, weak references and generators at the end."""
 
 TEXT = r"""
-#: global
-class A:
-    def __del__(self): print("bye")
-a = A()
-
 #: several globals in order
 class A:
     def __init__(self, name): self.name = name
@@ -17,18 +12,6 @@ class A:
     def __init__(self, name): self.name = name
     def __del__(self): print("bye", self.name)
 a, _b, __c, __d__ = A("a"), A("_b"), A("__c"), A("__d__")
-
-#: class defined after what uses it
-def make(): return A()
-class A:
-    def __del__(self): print("bye")
-x = make()
-
-#: uses a global helper
-def helper(x): return x * 2
-class A:
-    def __del__(self): print(helper(21))
-a = A()
 
 #: uses a global helper defined late
 class A:
@@ -43,19 +26,6 @@ class A:
 table = [1, 2]
 a = A()
 
-#: uses an imported module
-import math
-class A:
-    def __del__(self): print(math.sqrt(16))
-a = A()
-
-#: imports inside
-class A:
-    def __del__(self):
-        import string
-        print(string.digits)
-a = A()
-
 #: imports a new module inside
 class A:
     def __del__(self):
@@ -64,18 +34,6 @@ class A:
             print(colorsys.rgb_to_hls(0, 0, 0))
         except ImportError:
             print("too late")
-a = A()
-
-#: cycle
-class A:
-    def __init__(self): self.me = self
-    def __del__(self): print("bye from a cycle")
-A()
-
-#: cycle kept in a global
-class A:
-    def __init__(self): self.me = self
-    def __del__(self): print("bye from a cycle")
 a = A()
 
 #: cycle that uses globals and builtins
@@ -89,14 +47,6 @@ class A:
         except Exception as e:
             print(type(e).__name__)
 a = A()
-
-#: cycle of two
-class Node:
-    def __init__(self, name): self.name, self.other = name, None
-    def __del__(self): print("bye", self.name)
-a, b = Node("a"), Node("b")
-a.other, b.other = b, a
-del a, b
 
 #: cycle through its class
 class A:
@@ -113,27 +63,6 @@ class A:
 def f(): return a
 a = A()
 a.f = f
-
-#: doubly linked list
-class Node:
-    def __init__(self, v): self.v, self.prev, self.next = v, None, None
-    def __del__(self): print("free", self.v)
-head = Node(0)
-cur = head
-for i in range(1, 4):
-    new = Node(i)
-    cur.next, new.prev = new, cur
-    cur = new
-del cur, new
-
-#: gc.collect by hand
-import gc
-class A:
-    def __init__(self): self.me = self
-    def __del__(self): print("bye")
-A()
-print(gc.collect() > 0)
-print("end")
 
 #: gc disabled
 import gc
@@ -170,16 +99,6 @@ gc.callbacks.append(lambda phase, info: calls.append(phase))
 gc.collect()
 print(calls[:2])
 
-#: resurrection
-kept = []
-class A:
-    def __del__(self):
-        print("dying")
-        kept.append(self)
-a = A()
-del a
-print(len(kept))
-
 #: resurrection at the end
 class A:
     def __del__(self):
@@ -187,32 +106,6 @@ class A:
         print("dying")
         again = self
 a = A()
-
-#: in a list
-class A:
-    def __init__(self, n): self.n = n
-    def __del__(self): print("bye", self.n)
-items = [A(i) for i in range(4)]
-
-#: in a dict and a set and a tuple
-class A:
-    def __init__(self, n): self.n = n
-    def __del__(self): print("bye", self.n)
-d = {1: A(1)}
-t = (A(2), A(3))
-s = frozenset([A(4)])
-
-#: on the class itself
-class Meta(type):
-    def __del__(cls): print("class gone", cls.__name__)
-class A(metaclass=Meta): pass
-print("end")
-
-#: instance of a deleted class
-class A:
-    def __del__(self): print("bye")
-a = A()
-del A
 
 #: raises
 class A:
@@ -233,13 +126,6 @@ class A:
         print("bye", flush=True)
         os._exit(9)
 a = A()
-
-#: sys.exit then del
-import sys
-class A:
-    def __del__(self): print("bye")
-a = A()
-sys.exit(2)
 
 #: exception then del
 class A:
@@ -262,31 +148,6 @@ try:
 except KeyError as e:
     keep = e
 print("end")
-
-#: starts output with end=""
-class A:
-    def __del__(self): print("tail", end="")
-a = A()
-print("head", end="")
-
-#: writes with os.write
-import os
-class A:
-    def __del__(self): os.write(1, b"written\n")
-a = A()
-print("printed")
-
-#: writes with sys.stdout
-import sys
-class A:
-    def __del__(self): sys.stdout.write("written\n")
-a = A()
-
-#: in the attribute of a module
-import math
-class A:
-    def __del__(self): print("bye")
-math.a = A()
 
 #: in the attribute of sys
 import sys
@@ -320,22 +181,6 @@ class A:
     def __del__(self): print("bye")
 def f(a=A()): pass
 
-#: in a closure
-class A:
-    def __del__(self): print("bye")
-def outer():
-    a = A()
-    return lambda: a
-f = outer()
-
-#: in an lru_cache
-from functools import lru_cache
-class A:
-    def __del__(self): print("bye")
-@lru_cache
-def f(): return A()
-f()
-
 #: in a thread local
 import threading
 class A:
@@ -366,4 +211,130 @@ class A:
 a = A()
 out = print
 globals().clear()
+
+#: finalize in order
+import weakref
+class A: pass
+objects = [A() for _ in range(3)]
+for i, each in enumerate(objects):
+    weakref.finalize(each, print, "finalized", i)
+print("end")
+
+#: finalize not at exit
+import weakref
+class A: pass
+a = A()
+f = weakref.finalize(a, print, "finalized")
+f.atexit = False
+print("end")
+
+#: weakref callback at the end
+import weakref
+class A: pass
+a = A()
+r = weakref.ref(a, lambda _: print("gone"))
+print("end")
+
+#: weakref callback at the end with the reference first
+import weakref
+class A: pass
+holder = []
+a = A()
+holder.append(weakref.ref(a, lambda _: print("gone")))
+b = holder
+
+#: WeakSet at the end
+import weakref
+class A:
+    def __del__(self): print("bye", len(s) if s is not None else None)
+s = weakref.WeakSet()
+a = A()
+s.add(a)
+
+#: generator suspended in a cycle
+def g():
+    me = yield
+    try:
+        yield
+    finally:
+        print("finally", me is not None)
+x = g()
+next(x)
+x.send(x)
+del x
+print("end")
+
+#: generator suspended in a for loop left by break
+def g():
+    try:
+        while True:
+            yield 1
+    finally:
+        print("finally")
+for _ in g():
+    break
+print("end")
+
+#: generator suspended in with
+from contextlib import contextmanager
+@contextmanager
+def cm():
+    print("enter")
+    try:
+        yield
+    finally:
+        print("leave")
+def g():
+    with cm():
+        yield 1
+x = g()
+next(x)
+print("end")
+
+#: generator that yields when closed
+def g():
+    try:
+        yield 1
+    finally:
+        yield 2
+x = g()
+next(x)
+print("end")
+
+#: generator that raises when closed
+def g():
+    try:
+        yield 1
+    finally:
+        raise ValueError
+x = g()
+next(x)
+print("end")
+
+#: ExitStack global
+from contextlib import ExitStack
+stack = ExitStack()
+stack.callback(print, "never called")
+print("end")
+
+#: context manager entered by hand
+class C:
+    def __enter__(self): print("enter")
+    def __exit__(self, *a): print("leave")
+    def __del__(self): print("del")
+c = C()
+c.__enter__()
+
+#: print order of mixed dels
+class A:
+    def __init__(self, n): self.n = n
+    def __del__(self): print(self.n, end=" ")
+x = A(1)
+x = A(2)
+y = [A(3), A(4)]
+y.pop()
+z = A(5)
+z.me = z
+del z
+print("|", end=" ")
 """

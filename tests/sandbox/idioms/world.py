@@ -1,0 +1,350 @@
+# ruff: noqa: E501
+"""What programs find around them: modules, frames, files."""
+
+TEXT = r"""
+#: depth first search deep
+import sys
+sys.setrecursionlimit(10 ** 6)
+n = 3000
+children = [[i + 1] if i + 1 < n else [] for i in range(n)]
+def dfs(u): return 1 + sum(dfs(v) for v in children[u])
+print(dfs(0))
+
+#: big integers
+n = 1
+for i in range(1, 1200): n *= i
+print(len(str(n)), n % (10 ** 9 + 7), n.bit_length(), str(2 ** 13000)[:10])
+
+#: random heuristics
+import random
+random.seed(1)
+a = list(range(10))
+random.shuffle(a)
+print(a, random.randint(1, 100), random.random(), random.choice("abc"), random.sample(range(100), 3), random.gauss(0, 1))
+
+#: digits
+import sys
+sys.set_int_max_str_digits(0)
+print(len(str(3 ** 20000)), sys.get_int_max_str_digits())
+print(int("7" * 6000) % 1000)
+
+#: recursion by a stack of generators
+from types import GeneratorType
+def bootstrap(f, stack=[]):
+    def wrapped(*args, **kwargs):
+        if stack:
+            return f(*args, **kwargs)
+        to = f(*args, **kwargs)
+        while True:
+            if type(to) is GeneratorType:
+                stack.append(to)
+                to = next(to)
+            else:
+                stack.pop()
+                if not stack: break
+                to = stack[-1].send(to)
+        return to
+    return wrapped
+@bootstrap
+def depth(n):
+    if n == 0:
+        yield 0
+    yield (yield depth(n - 1)) + 1
+print(depth(5000))
+
+#: exec of a template
+code = "def f(x):\n    return x * 2\n"
+exec(code)
+print(f(21))
+
+#: pickle
+import pickle
+class A:
+    def __init__(self, x): self.x = x
+def f(): return 1
+a = pickle.loads(pickle.dumps([A(5), f, {1: (2,)}]))
+print(a[0].x, a[1](), a[2], A.__module__)
+
+#: argparse with a wrong call
+import argparse
+p = argparse.ArgumentParser()
+p.add_argument("n")
+p.parse_args()
+
+#: unittest failing
+import unittest
+class T(unittest.TestCase):
+    def test_a(self): self.assertEqual(1, 2)
+unittest.main()
+
+#: doctest
+import doctest
+def f(x):
+    '''
+    >>> f(2)
+    4
+    '''
+    return x * 2
+print(doctest.testmod())
+
+#: cProfile
+import cProfile, io, pstats
+p = cProfile.Profile()
+p.enable()
+sum(range(10))
+p.disable()
+print(p.getstats() != [])
+
+#: logging to stdout
+import logging, sys
+logging.basicConfig(stream=sys.stdout, format="%(levelname)s:%(name)s:%(message)s")
+logging.getLogger("a").error("e %d", 5)
+
+#: gc counts of fresh objects
+import gc
+gc.collect()
+class A: pass
+for _ in range(10):
+    a = A()
+    a.me = a
+del a
+print(gc.collect() >= 10, gc.garbage)
+
+#: tracemalloc
+import tracemalloc
+tracemalloc.start()
+x = bytearray(100000)
+print(tracemalloc.get_traced_memory()[0] >= 100000)
+
+#: resource stack raised
+import resource, sys
+try:
+    resource.setrlimit(resource.RLIMIT_STACK, (resource.getrlimit(resource.RLIMIT_STACK)[1],) * 2)
+except (ValueError, OSError):
+    pass
+print("ok")
+
+#: resource stack unlimited
+import resource, sys
+try:
+    resource.setrlimit(resource.RLIMIT_STACK, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
+except (ValueError, OSError) as e:
+    pass
+sys.setrecursionlimit(10 ** 6)
+print("ok")
+
+#: main module imported
+import __main__
+x = 5
+print(__main__.x, __main__.__name__)
+
+#: mmap anonymous
+import mmap
+m = mmap.mmap(-1, 4096)
+m.write(b"hello")
+m.seek(0)
+print(m.read(5))
+
+#: umask
+import os
+os.umask(0o77)
+print(oct(os.umask(0)))
+
+#: pwd and grp
+try:
+    import pwd
+    pwd.getpwuid(0)
+except KeyError:
+    pass
+print("ok")
+
+#: socket made
+import socket
+try:
+    s = socket.socket()
+    s.close()
+except OSError:
+    pass
+print("ok")
+
+#: urllib tried
+import urllib.request
+try:
+    urllib.request.urlopen("http://127.0.0.1:9/", timeout=0.2)
+except OSError:
+    print("no network")
+
+#: help
+try:
+    help
+    print("there")
+except NameError:
+    print("none")
+
+#: annotations of the main module
+x: int = 1
+y: "undefined"
+print(__annotations__)
+
+#: future annotations
+from __future__ import annotations
+def f(a: not_defined) -> neither: ...
+class Node:
+    def next(self) -> Node: ...
+print(f.__annotations__)
+
+#: typing
+from typing import Optional, List, NamedTuple, TypedDict, Protocol, Generic, TypeVar, Callable, Union, get_type_hints, Literal
+T = TypeVar("T")
+class Stack(Generic[T]):
+    def __init__(self) -> None: self.items: List[T] = []
+    def push(self, x: T) -> None: self.items.append(x)
+class N(NamedTuple):
+    x: int
+    y: str = "d"
+def f(a: Optional[int], b: "List[str]") -> Union[int, None]: ...
+s = Stack[int]()
+s.push(1)
+print(s.items, N(1), get_type_hints(f), int | None)
+
+#: dataclasses
+from dataclasses import dataclass, field, asdict, replace
+@dataclass(order=True)
+class P:
+    x: int
+    y: list = field(default_factory=list, compare=False)
+print(sorted([P(2), P(1, [5])]), asdict(P(1)), replace(P(1), x=3), P(1) == P(1))
+
+#: vars and locals
+def f():
+    a = 1
+    return locals()
+class A:
+    def __init__(self): self.x = 1
+print(f(), vars(A()), locals() is globals(), "f" in vars())
+
+#: __builtins__
+print(type(__builtins__).__name__, __builtins__.len([1, 2]))
+__builtins__.double = lambda x: x * 2
+print(double(4))
+
+#: exec in a function
+def f():
+    ns = {}
+    exec("def g(n): return n + 1", {}, ns)
+    return ns["g"](1)
+print(f())
+
+#: source of a function
+import inspect
+def f(x):
+    return x + 1
+print(inspect.getsource(f))
+
+#: members of main
+import inspect, sys
+class A: pass
+class B(A): pass
+print([n for n, c in inspect.getmembers(sys.modules["__main__"], inspect.isclass) if not n.startswith("_")])
+
+#: module of classes and functions
+class A: pass
+def f(): pass
+print(A.__module__, f.__module__, A.__qualname__, repr(A), (lambda: 0).__qualname__)
+
+#: enum's pickle
+import pickle, enum
+class C(enum.Enum):
+    A = 1
+print(pickle.loads(pickle.dumps(C.A)) is C.A)
+
+#: traceback as text
+import traceback
+def f(): 1 / 0
+try:
+    f()
+except Exception:
+    print([line.split('"')[-1].strip() if '"' in line else line for line in traceback.format_exc().splitlines() if "^" not in line and "~" not in line])
+
+#: traceback positions
+import sys
+def f(): raise ValueError("v")
+try:
+    f()
+except ValueError:
+    tb = sys.exc_info()[2]
+    lines = []
+    while tb:
+        lines.append((tb.tb_lineno, tb.tb_frame.f_code.co_name))
+        tb = tb.tb_next
+    print(lines)
+
+#: warnings show the line
+import warnings, sys
+warnings.showwarning = lambda m, c, f, line, *a: print(m, c.__name__, line)
+warnings.warn("w")
+
+#: references of main
+import sys, gc
+a = []
+print(any(x is globals() for x in gc.get_referrers(a)))
+
+#: objects seen by gc
+import gc
+class A: pass
+a = A()
+print(sum(isinstance(x, A) for x in gc.get_objects()), a is not None)
+
+#: recursion limit left
+import sys
+def depth(n=0):
+    try:
+        return depth(n + 1)
+    except RecursionError:
+        return n
+print(depth())
+
+#: written and read back
+with open("x.txt", "w") as f:
+    f.write("hello\n")
+print(open("x.txt").read())
+
+#: written and never flushed
+f = open("x.txt", "w")
+f.write("hello\n")
+print("end")
+
+#: TemporaryDirectory at the end
+import tempfile, os
+d = tempfile.TemporaryDirectory()
+open(os.path.join(d.name, "x"), "w").close()
+print(os.listdir(d.name))
+
+#: own module written and imported
+import sys
+with open("helper.py", "w") as f: f.write("x = 5\n")
+sys.path.insert(0, ".")
+import helper
+print(helper.x)
+
+#: file with del
+class A:
+    def __init__(self): self.f = open("x", "w")
+    def __del__(self): self.f.close(); print("closed")
+a = A()
+
+#: sqlite3 file
+import sqlite3
+db = sqlite3.connect("x.db")
+db.execute("create table t (x)")
+db.execute("insert into t values (1)")
+db.commit()
+db.close()
+print(sqlite3.connect("x.db").execute("select * from t").fetchall())
+
+#: devices
+print(open("/dev/zero", "rb").read(3), len(open("/dev/urandom", "rb").read(4)), open("/dev/null").read() == "")
+
+#: is a directory
+open("/proc")
+"""
