@@ -36,7 +36,6 @@ fact: import os; print(len(open(__file__).read()))
 _LANDLOCK = {
     "processes cannot be forked": """
 signals: fork with text unflushed
-signals: fork and handlers
 signals: fork in an exit handler
 signals: multiprocessing Process
 """,

@@ -1,5 +1,5 @@
 # ruff: noqa: E501 (programs in one line)
-"""What ordinary programs do is permitted: each part of the standard library by the system calls behind it."""
+"""What ordinary programs do is permitted: those system calls behind the standard library that no idiom makes."""
 
 import functools
 import subprocess
@@ -37,56 +37,6 @@ def test_the_whole_standard_library_can_be_imported(box):
 
 
 PROGRAMS = {
-    "threads and locks": """
-import threading
-lock, condition, event, barrier, semaphore = threading.RLock(), threading.Condition(), threading.Event(), threading.Barrier(3), threading.Semaphore(2)
-total = 0
-def work():
-    global total
-    with semaphore:
-        for _ in range(1000):
-            with lock: total += 1
-    barrier.wait()
-    event.wait()
-threads = [threading.Thread(target=work) for _ in range(2)]
-for each in threads: each.start()
-barrier.wait()
-event.set()
-for each in threads: each.join()
-with condition: condition.wait(0.01)
-print('ok' if total == 2000 else total)
-""",
-    "an event loop": """
-import asyncio
-async def work(n):
-    await asyncio.sleep(0.001 * n)
-    return n
-async def main():
-    loop = asyncio.get_running_loop()
-    assert await asyncio.gather(*map(work, range(10))) == list(range(10))
-    assert await loop.run_in_executor(None, sum, [1, 2]) == 3
-    assert await asyncio.to_thread(max, 1, 2) == 2
-    queue = asyncio.Queue()
-    loop.call_later(0.01, queue.put_nowait, 1)
-    assert await asyncio.wait_for(queue.get(), 5) == 1
-    loop.add_signal_handler(10, queue.put_nowait, 2)
-    __import__('os').kill(__import__('os').getpid(), 10)
-    assert await asyncio.wait_for(queue.get(), 5) == 2
-asyncio.run(main())
-print('ok')
-""",
-    "selectors": """
-import os, selectors, socket
-for make in (selectors.SelectSelector, selectors.PollSelector, selectors.EpollSelector, selectors.DefaultSelector):
-    with make() as selector:
-        one, other = socket.socketpair()
-        selector.register(one, selectors.EVENT_READ)
-        assert not selector.select(0.001)
-        other.send(b'x')
-        assert selector.select(5)[0][0].fileobj is one
-        one.close(); other.close()
-print('ok')
-""",
     "signal handlers": """
 import os, signal, threading
 seen = []
@@ -122,30 +72,14 @@ signal.alarm(1)
 signal.pause()
 print('ok')
 """,
-    "pipes": """
-import os
-read, write = os.pipe()
-os.write(write, b'ab')
-os.close(write)
-copy = os.dup(read)
-assert os.read(copy, 10) == b'ab' and os.read(read, 1) == b''
-os.dup2(copy, 50)
-with os.fdopen(50, 'rb') as file: assert file.read() == b''
-read, write = os.pipe2(os.O_NONBLOCK)
-try: os.read(read, 1)
-except BlockingIOError: print('ok')
-""",
-    "devices": """
-import os
-for path in ('/dev/null', '/dev/urandom', '/dev/random'):
-    data = open(path, 'rb').read(4)
-    assert len(data) == (0 if 'null' in path else 4), path
-    fd = os.open(path, os.O_RDONLY)
-    os.fstat(fd)
-    os.close(fd)
-for path in ('/dev/null',):
-    with open(path, 'w') as file: file.write('x')
-    with open(path, 'r+b', 0) as file: file.write(b'x')
+    "local socket pairs": """
+import socket
+one, other = socket.socketpair()
+one.sendall(b'x' * 1000)
+assert len(other.recv(2000)) == 1000
+one.getpeername(); one.shutdown(socket.SHUT_WR)
+assert other.recv(1) == b''
+other.settimeout(0.01)
 print('ok')
 """,
     "mapped memory": """
@@ -173,15 +107,6 @@ resource.setrlimit(resource.RLIMIT_STACK, (min(soft, 8 << 20) if soft >= 0 else 
 resource.setrlimit(resource.RLIMIT_NOFILE, (64, 64))
 sys.setrecursionlimit(10**5); threading.stack_size(32 << 20)
 thread = threading.Thread(target=print, args=('ok',)); thread.start(); thread.join()
-""",
-    "the text's stdin in all its ways": """
-import fileinput, io, os, select, sys
-assert select.select([0], [], [], 1)[0] == [0]
-assert os.isatty(0) is False and sys.stdin.isatty() is False
-assert os.read(0, 2) == b'in'
-assert io.open(0, closefd=False).read() == 'put\\n'
-assert sys.stdin.buffer.read() == b''
-print('ok')
 """,
     "a crash handler": """
 import faulthandler, gc, tracemalloc, warnings
@@ -225,7 +150,7 @@ shutil.copy2('/tmp/a/b/c', '/tmp/d'); shutil.copyfile('/tmp/a/b/c', '/tmp/e'); s
 assert os.stat('/tmp/d').st_mode == os.stat('/tmp/a/b/c').st_mode and int(os.stat('/tmp/d').st_mtime) == int(os.stat('/tmp/a/b/c').st_mtime)
 shutil.copytree('/tmp/a', '/tmp/f', symlinks=True); assert filecmp.cmp('/tmp/a/b/c', '/tmp/f/b/c', False)
 shutil.move('/tmp/f', '/tmp/g'); shutil.rmtree('/tmp/g'); shutil.rmtree('/tmp/a')
-os.utime('/tmp/d', (1, 1)); os.truncate('/tmp/d', 5); os.rename('/tmp/d', '/tmp/h'); os.link('/tmp/h', '/tmp/i'); os.replace('/tmp/h', '/tmp/j')
+os.utime('/tmp/d', (1, 1)); os.chown('/tmp/d', -1, -1); os.truncate('/tmp/d', 5); os.rename('/tmp/d', '/tmp/h'); os.link('/tmp/h', '/tmp/i'); os.replace('/tmp/h', '/tmp/j')
 assert sorted(os.listdir('/tmp')) == ['e', 'i', 'j'], os.listdir('/tmp')
 print('ok')
 """,

@@ -1,11 +1,6 @@
 """Buffers of a program's own, C's among them, and writes past Python's."""
 
 TEXT = r"""
-#: global
-import io
-out = io.open(1, "wb", buffering=1 << 16)
-out.write(b"never closed\n")
-
 #: private global
 _out = open(1, "wb", closefd=False)
 _out.write(b"x\n")
@@ -17,28 +12,6 @@ class IO:
     def say(cls, *words):
         cls.out.write(" ".join(map(str, words)) + "\n")
 IO.say("class", 1)
-
-#: instance in a global cycle
-class IO:
-    def __init__(self):
-        self.out = open(1, "w", closefd=False)
-        self.me = self
-io = IO()
-io.out.write("cycle\n")
-
-#: default argument
-def say(text, out=open(1, "w", closefd=False)):
-    out.write(text + "\n")
-say("default")
-
-#: closure
-def make():
-    out = open(1, "w", closefd=False)
-    def say(text):
-        out.write(text + "\n")
-    return say
-say = make()
-say("closure")
 
 #: thread local of another thread
 import threading
@@ -108,20 +81,6 @@ out = open(1, "w")
 out.write("writer\n")
 print("printer")
 
-#: two writers flushed in turn
-a = open(1, "w", closefd=False)
-b = open(1, "w", closefd=False)
-b.write("b\n")
-b.flush()
-a.write("a\n")
-a.flush()
-print("end")
-
-#: os.write after print
-import os
-print("printed")
-os.write(1, b"written\n")
-
 #: large writes and small ones
 import sys
 for i in range(200):
@@ -143,11 +102,6 @@ os._exit(0)
 import ctypes, sys
 ctypes.CDLL(None).printf(b"kept\n")
 sys.exit(3)
-
-#: ctypes printf then an exception
-import ctypes
-ctypes.CDLL(None).printf(b"kept\n")
-raise ValueError
 
 #: ctypes exit
 import ctypes
@@ -199,9 +153,4 @@ print("third")
 #: dev fd 1
 with open("/dev/fd/1", "w") as out:
     out.write("device\n")
-
-#: dev stderr
-with open("/dev/stderr", "w") as err:
-    err.write("device\n")
-print("x")
 """

@@ -6,12 +6,6 @@ class WrongInput(Exception): pass
 print("x")
 raise WrongInput("bad")
 
-#: custom of a local class
-def f():
-    class Local(Exception): pass
-    raise Local("l")
-f()
-
 #: __str__ raises
 class E(Exception):
     def __str__(self): raise ValueError("in str")
@@ -84,11 +78,6 @@ raise ValueError("v").with_traceback(None)
 import sys
 sys.tracebacklimit = 0
 raise ValueError("v")
-
-#: RecursionError
-def f(n): return f(n + 1)
-print("x")
-f(0)
 
 #: RecursionError depth
 depth = 0

@@ -104,41 +104,12 @@ except NameError:
 print("x")
 exit(2)
 
-#: own buffer in a cycle with del
-class A:
-    def __init__(self):
-        self.out, self.me = open(1, "w", closefd=False), self
-    def __del__(self):
-        try:
-            self.out.write("del\n")
-        except ValueError:
-            print("closed already")
-a = A()
-a.out.write("own\n")
-
 #: C, Python and own buffers
 import ctypes
 ctypes.CDLL(None).printf(b"C\n")
 out = open(1, "wb", closefd=False)
 out.write(b"own\n")
 print("stdout")
-
-#: os.close 1 by del
-import os
-class A:
-    def __del__(self): os.close(1)
-a = A()
-print("main")
-
-#: os._exit in a cycle's del
-import os
-class A:
-    def __del__(self):
-        print("flushed", flush=True)
-        os._exit(3)
-a = A()
-a.me = a
-print("main")
 
 #: signal in del
 import os, signal
@@ -147,25 +118,6 @@ class A:
 a = A()
 print("lost?")
 
-#: executor, handler, finalize
-import atexit, time, weakref
-from concurrent.futures import ThreadPoolExecutor
-class A: pass
-a = A()
-atexit.register(print, "handler")
-weakref.finalize(a, print, "finalize")
-ThreadPoolExecutor(1).submit(lambda: (time.sleep(0.03), print("job")))
-print("main")
-
-#: settrace, handler, del, error
-import atexit, sys
-class A:
-    def __del__(self): print("del")
-a = A()
-atexit.register(print, "handler")
-sys.settrace(lambda *x: None)
-{}[1]
-
 #: type of globals in del
 class A:
     def __del__(self): print(x, y, f is None, A is None)
@@ -173,16 +125,6 @@ x = 1
 a = A()
 y = 2
 def f(): pass
-
-#: modules in a cycle's del
-import collections, heapq
-class A:
-    def __init__(self): self.me = self
-    def __del__(self):
-        h = [3, 1, 2]
-        heapq.heapify(h)
-        print(collections.Counter("aab").most_common(1), heapq.heappop(h))
-a = A()
 
 #: exec namespace with del
 ns = {}

@@ -1,12 +1,6 @@
 """Exit handlers, and hooks of the interpreter."""
 
 TEXT = r"""
-#: atexit order
-import atexit
-for i in range(3):
-    atexit.register(print, "handler", i)
-print("main")
-
 #: atexit registered in a handler of a handler
 import atexit
 def a():
@@ -35,11 +29,6 @@ import atexit
 atexit.register(lambda: [][0])
 atexit.register(print, "between")
 atexit.register(lambda: 1 / 0)
-
-#: atexit sys.exit text
-import atexit, sys
-atexit.register(print, "after")
-atexit.register(sys.exit, "text")
 
 #: atexit sys.exit after sys.exit
 import atexit, sys
@@ -76,11 +65,6 @@ def f():
     sys.stdout.flush()
     sys.stdout = io.StringIO()
     print("lost")
-print("kept")
-
-#: atexit closes stdout
-import atexit, sys
-atexit.register(sys.stdout.close)
 print("kept")
 
 #: atexit starts a thread and joins it
@@ -153,39 +137,10 @@ import sys
 sys.excepthook = lambda kind, *a: print(kind.__name__)
 raise KeyboardInterrupt
 
-#: unraisablehook at the end
-import sys
-sys.unraisablehook = lambda u: print("unraisable", u.exc_type.__name__)
-class A:
-    def __del__(self): raise ValueError("v")
-a = A()
-
 #: unraisablehook for atexit
 import sys, atexit
 sys.unraisablehook = lambda u: print("unraisable", u.exc_type.__name__)
 atexit.register(lambda: 1 / 0)
-
-#: threading.excepthook
-import threading
-threading.excepthook = lambda args: print("thread hook", args.exc_type.__name__)
-t = threading.Thread(target=lambda: 1 / 0)
-t.start()
-t.join()
-
-#: settrace left on
-import sys
-count = 0
-def trace(frame, event, arg):
-    global count
-    if frame.f_code.co_name == "f":
-        count += 1
-    return trace
-sys.settrace(trace)
-def f(x):
-    y = x + 1
-    return y
-f(1)
-print(count)
 
 #: settrace and __del__ at the end
 import sys

@@ -2,27 +2,6 @@
 """Signals, forks and sudden deaths."""
 
 TEXT = r"""
-#: alarm
-import signal, time
-def late(number, frame):
-    print("alarm", number)
-    raise TimeoutError("late")
-signal.signal(signal.SIGALRM, late)
-signal.setitimer(signal.ITIMER_REAL, 0.05)
-try:
-    while True:
-        time.sleep(0.01)
-except TimeoutError as e:
-    print(e)
-
-#: alarm uncaught
-import signal, time
-def late(number, frame): raise TimeoutError("late")
-signal.signal(signal.SIGALRM, late)
-signal.setitimer(signal.ITIMER_REAL, 0.05)
-while True:
-    time.sleep(0.01)
-
 #: alarm by default
 import signal, time
 print("lost?")
@@ -75,16 +54,6 @@ print(seen.count("compile") > 0)
 #: fork with text unflushed
 import os
 print("once or twice")
-pid = os.fork()
-if pid:
-    os.waitpid(pid, 0)
-
-#: fork and handlers
-import atexit, os
-atexit.register(print, "handler")
-class A:
-    def __del__(self): print("del")
-a = A()
 pid = os.fork()
 if pid:
     os.waitpid(pid, 0)

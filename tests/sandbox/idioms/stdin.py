@@ -37,9 +37,6 @@ print(repr(open("/dev/stdin").read()))
 with open("/dev/fd/0") as f:
     print(f.readline())
 
-#: proc self fd 0
-print(len(open("/proc/self/fd/0").read()))
-
 #: seek back
 import sys, io
 text = sys.stdin.read()

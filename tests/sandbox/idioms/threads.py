@@ -13,16 +13,6 @@ t.start()
 t.join()
 print("joined")
 
-#: stack size template with exit inside
-import sys, threading
-threading.stack_size(1 << 26)
-def main():
-    print("x")
-    sys.exit(3)
-t = threading.Thread(target=main)
-t.start()
-t.join()
-
 #: stack size template with an error inside
 import sys, threading
 threading.stack_size(1 << 26)
@@ -41,14 +31,6 @@ def f(n): return n if n < 2 else f(n - 1) + 1
 def main(): print(f(50000))
 threading.Thread(target=main).start()
 
-#: later print and an error now
-import threading, time
-def f():
-    time.sleep(0.05)
-    print("later")
-threading.Thread(target=f).start()
-raise ValueError("now")
-
 #: later print and os._exit now
 import threading, time, os
 def f():
@@ -56,41 +38,6 @@ def f():
     print("later", flush=True)
 threading.Thread(target=f).start()
 os._exit(5)
-
-#: thread started by a thread
-import threading, time
-def inner():
-    time.sleep(0.05)
-    print("inner")
-def outer():
-    threading.Thread(target=inner).start()
-    print("outer")
-threading.Thread(target=outer).start()
-
-#: thread waits for the main thread and for __del__
-import threading
-class A:
-    def __del__(self): print("del")
-a = A()
-def f():
-    threading.main_thread().join()
-    print("main has ended")
-threading.Thread(target=f).start()
-
-#: daemon busy
-import threading
-def f():
-    while True:
-        pass
-threading.Thread(target=f, daemon=True).start()
-print("end")
-
-#: daemon waiting on a lock
-import threading
-lock = threading.Lock()
-lock.acquire()
-threading.Thread(target=lock.acquire, daemon=True).start()
-print("end")
 
 #: daemon reading stdin
 import sys, threading, time
@@ -119,12 +66,6 @@ def kill():
     os._exit(3)
 threading.Timer(0.05, kill).start()
 while True: pass
-
-#: executor left open with many jobs
-from concurrent.futures import ThreadPoolExecutor
-pool = ThreadPoolExecutor(1)
-for i in range(20):
-    pool.submit(print, i)
 
 #: executor cancel_futures
 from concurrent.futures import ThreadPoolExecutor
@@ -178,22 +119,6 @@ try:
 except KeyboardInterrupt:
     print("interrupted")
 
-#: names of threads
-import threading
-print(threading.current_thread().name, threading.main_thread().name)
-threading.Thread(target=lambda: print(threading.current_thread().name)).start()
-
-#: thread local
-import threading
-local = threading.local()
-local.x = 1
-def f():
-    print(hasattr(local, "x"))
-t = threading.Thread(target=f)
-t.start()
-t.join()
-print(local.x)
-
 #: main thread is dead in a late thread
 import threading
 def f():
@@ -209,22 +134,6 @@ def f():
     print("lost")
 threading.Thread(target=f).start()
 print("kept")
-
-#: handlers registered by a late thread
-import atexit, threading, time
-def f():
-    time.sleep(0.05)
-    atexit.register(print, "handler")
-threading.Thread(target=f).start()
-print("main")
-
-#: SystemExit in a late thread
-import threading, time, sys
-def f():
-    time.sleep(0.05)
-    print("thread")
-    sys.exit(9)
-threading.Thread(target=f).start()
 
 #: never awaited global
 async def f(): print("never")
@@ -242,13 +151,6 @@ async def f(): await Wait()
 x = f()
 x.send(None)
 print("end")
-
-#: sys.exit
-import asyncio, sys
-async def main():
-    print("x")
-    sys.exit(4)
-asyncio.run(main())
 
 #: task left running
 import asyncio
@@ -308,16 +210,5 @@ asyncio.run(main())
 #: KeyboardInterrupt
 import asyncio
 async def main(): raise KeyboardInterrupt
-asyncio.run(main())
-
-#: print at exit
-import asyncio, atexit
-atexit.register(print, "exit")
-class A:
-    def __del__(self): print("del")
-async def main():
-    global a
-    a = A()
-    print("main")
 asyncio.run(main())
 """
