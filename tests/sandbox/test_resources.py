@@ -91,18 +91,6 @@ def test_descriptors_are_bounded(box):
     assert int(facts.stdout) <= 128
 
 
-def test_recursion_through_c_code_may_be_deep(box):
-    code = """
-import sys
-from functools import lru_cache
-sys.setrecursionlimit(10**6)
-@lru_cache(None)
-def f(n): return 0 if n == 0 else 1 + f(n - 1)
-print(f(60000))
-"""
-    assert box.run(code, limits=Limits()).stdout == b"60000\n"
-
-
 def test_files_are_bounded_in_size_and_number(namespaces):
     facts = namespaces.run("open('/tmp/x', 'wb').write(bytes(2 << 20))")
     assert b"OSError: [Errno 27]" in facts.stderr

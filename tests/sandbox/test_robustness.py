@@ -72,11 +72,6 @@ def test_a_large_input_arrives_whole(box):
     assert facts.stdout == b"30000000\n"
 
 
-def test_lone_surrogates_travel_both_ways(box):
-    facts = box.run("print(input())", "\ud800\n")
-    assert facts.stdout == "\ud800\n".encode("utf-8", "surrogatepass")
-
-
 def test_many_tests_of_one_program(box):
     runs = box.runs("print(input())", [str(n) for n in range(300)])
     assert [facts.stdout for facts in runs] == [f"{n}\n".encode() for n in range(300)]
