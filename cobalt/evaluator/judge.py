@@ -195,7 +195,7 @@ class MemoryKills:
             return self._rose_at >= moment if found else None
 
     def _read(self) -> dict[Path, int]:
-        found = {}
+        found: dict[Path, int] = {}
         for file in self._files:
             with contextlib.suppress(OSError):
                 fields = map(str.split, file.read_text().splitlines())

@@ -80,20 +80,6 @@ class A:
         os._exit(9)
 a = A()
 
-#: local of a function that raised
-class A:
-    def __init__(self, n): self.n = n
-    def __del__(self): print("bye", self.n)
-g = A("global")
-def f():
-    a = A("local")
-    raise KeyError("k")
-try:
-    f()
-except KeyError as e:
-    keep = e
-print("end")
-
 #: in the attribute of sys
 import sys
 class A:
@@ -208,19 +194,6 @@ def g():
 x = g()
 next(x)
 print("end")
-
-#: print order of mixed dels
-class A:
-    def __init__(self, n): self.n = n
-    def __del__(self): print(self.n, end=" ")
-x = A(1)
-x = A(2)
-y = [A(3), A(4)]
-y.pop()
-z = A(5)
-z.me = z
-del z
-print("|", end=" ")
 
 #: generator suspended in a list
 def g(n):

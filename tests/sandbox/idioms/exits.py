@@ -104,20 +104,6 @@ except NameError:
 print("x")
 exit(2)
 
-#: C, Python and own buffers
-import ctypes
-ctypes.CDLL(None).printf(b"C\n")
-out = open(1, "wb", closefd=False)
-out.write(b"own\n")
-print("stdout")
-
-#: signal in del
-import os, signal
-class A:
-    def __del__(self): os.kill(os.getpid(), signal.SIGTERM)
-a = A()
-print("lost?")
-
 #: type of globals in del
 class A:
     def __del__(self): print(x, y, f is None, A is None)

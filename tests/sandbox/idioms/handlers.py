@@ -142,13 +142,6 @@ import sys, atexit
 sys.unraisablehook = lambda u: print("unraisable", u.exc_type.__name__)
 atexit.register(lambda: 1 / 0)
 
-#: settrace and __del__ at the end
-import sys
-class A:
-    def __del__(self): print("bye")
-a = A()
-sys.settrace(lambda *x: None)
-
 #: setprofile printing at the end
 import sys, atexit
 def last(): print("last")

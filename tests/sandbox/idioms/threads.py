@@ -59,14 +59,6 @@ def f():
 threading.Thread(target=f, daemon=True).start()
 print("end")
 
-#: Timer that kills
-import threading, os
-def kill():
-    print("timeout", flush=True)
-    os._exit(3)
-threading.Timer(0.05, kill).start()
-while True: pass
-
 #: executor cancel_futures
 from concurrent.futures import ThreadPoolExecutor
 import time

@@ -2,36 +2,6 @@
 """What programs find around them: modules, frames, files."""
 
 TEXT = r"""
-#: digits
-import sys
-sys.set_int_max_str_digits(0)
-print(len(str(3 ** 20000)), sys.get_int_max_str_digits())
-print(int("7" * 6000) % 1000)
-
-#: recursion by a stack of generators
-from types import GeneratorType
-def bootstrap(f, stack=[]):
-    def wrapped(*args, **kwargs):
-        if stack:
-            return f(*args, **kwargs)
-        to = f(*args, **kwargs)
-        while True:
-            if type(to) is GeneratorType:
-                stack.append(to)
-                to = next(to)
-            else:
-                stack.pop()
-                if not stack: break
-                to = stack[-1].send(to)
-        return to
-    return wrapped
-@bootstrap
-def depth(n):
-    if n == 0:
-        yield 0
-    yield (yield depth(n - 1)) + 1
-print(depth(5000))
-
 #: argparse with a wrong call
 import argparse
 p = argparse.ArgumentParser()
@@ -53,14 +23,6 @@ def f(x):
     '''
     return x * 2
 print(doctest.testmod())
-
-#: cProfile
-import cProfile, io, pstats
-p = cProfile.Profile()
-p.enable()
-sum(range(10))
-p.disable()
-print(p.getstats() != [])
 
 #: gc counts of fresh objects
 import gc
@@ -134,27 +96,6 @@ x: int = 1
 y: "undefined"
 print(__annotations__)
 
-#: future annotations
-from __future__ import annotations
-def f(a: not_defined) -> neither: ...
-class Node:
-    def next(self) -> Node: ...
-print(f.__annotations__)
-
-#: typing
-from typing import Optional, List, NamedTuple, TypedDict, Protocol, Generic, TypeVar, Callable, Union, get_type_hints, Literal
-T = TypeVar("T")
-class Stack(Generic[T]):
-    def __init__(self) -> None: self.items: List[T] = []
-    def push(self, x: T) -> None: self.items.append(x)
-class N(NamedTuple):
-    x: int
-    y: str = "d"
-def f(a: Optional[int], b: "List[str]") -> Union[int, None]: ...
-s = Stack[int]()
-s.push(1)
-print(s.items, N(1), get_type_hints(f), int | None)
-
 #: dataclasses
 from dataclasses import dataclass, field, asdict, replace
 @dataclass(order=True)
@@ -174,12 +115,6 @@ def f(x):
     return x + 1
 print(inspect.getsource(f))
 
-#: members of main
-import inspect, sys
-class A: pass
-class B(A): pass
-print([n for n, c in inspect.getmembers(sys.modules["__main__"], inspect.isclass) if not n.startswith("_")])
-
 #: module of classes and functions
 class A: pass
 def f(): pass
@@ -198,19 +133,6 @@ try:
     f()
 except Exception:
     print([line.split('"')[-1].strip() if '"' in line else line for line in traceback.format_exc().splitlines() if "^" not in line and "~" not in line])
-
-#: traceback positions
-import sys
-def f(): raise ValueError("v")
-try:
-    f()
-except ValueError:
-    tb = sys.exc_info()[2]
-    lines = []
-    while tb:
-        lines.append((tb.tb_lineno, tb.tb_frame.f_code.co_name))
-        tb = tb.tb_next
-    print(lines)
 
 #: references of main
 import sys, gc
