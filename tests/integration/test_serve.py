@@ -61,13 +61,9 @@ def test_a_list_is_answered_with_a_list_in_order(handle: Any) -> None:
     ("body", "field"),
     [
         (b"{", "JSON"),
-        (b"3", "object"),
-        (b'{"test_cases": {"inputs": [], "outputs": []}}', "'code'"),
         (b'{"code": "x"}', "'test_cases'"),
-        (b'{"code": "x", "test_cases": {"inputs": ["1"]}}', "'outputs'"),
         (b'{"code": "x", "test_cases": {"inputs": ["1"], "outputs": []}}', "1 inputs but 0 outputs"),
-        (b'{"code": "x", "test_cases": {"inputs": [1], "outputs": ["1"]}}', "inputs[0]"),
-        (b'{"code": 3, "test_cases": {"inputs": [], "outputs": []}}', "'code'"),
+        (b'[{"code": "x", "test_cases": {"inputs": [], "outputs": []}}, 3]', "request[1]"),
     ],
 )
 def test_a_wrong_shape_is_refused_and_named(handle: Any, body: bytes, field: str) -> None:
