@@ -210,6 +210,13 @@ print(clone({flags}, at + 8128))
 
 
 @numbers
+def test_no_process_is_made_or_held_by_raw_calls_without_namespaces(landlock):
+    """fork, vfork and pidfd_open; the C library goes by `clone`."""
+    code = f"{HEAD}\nprint([call(number, os.getpid(), 0) for number in (57, 58, 434)])"
+    assert landlock.output(code) == str([EPERM] * 3)
+
+
+@numbers
 @pytest.mark.parametrize("number", [41, 53])
 def test_only_local_sockets_can_be_made(box, number):
     code = f"""{HEAD}

@@ -75,6 +75,7 @@ print("é ☃ 𝄞 \N{SNOWMAN} \x00 \x7f \u200b| a\rb\r\nc\n\rd \ufeffx")
 import os; print(os.pipe(), os.open("/dev/null", 0))
 import os; print(sorted(map(int, os.listdir("/proc/self/fd")))[:3])
 import solution
+import copy; f = lambda: 0; copy.weakref.finalize(f, print, "an exit handler of a module that looks plain"); print("x")
 import subprocess; print(subprocess.run(["true"]).returncode)
 import os; print(os.system("true"))
 """
