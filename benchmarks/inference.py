@@ -31,10 +31,10 @@ from cobalt.evaluator import LocalEvaluator
 from cobalt.evaluator.feedback import first_failure
 from cobalt.output import write_jsonl
 from cobalt.prompts import DEFAULT, load
+from cobalt.rollouts.inputs import shown_tests
 from cobalt.rollouts.multi_turn import multi_turn
 from cobalt.rollouts.settings import MultiTurnSettings
-from cobalt.rollouts.trajectory import Trajectory, read_response, usage
-from cobalt.rollouts.verdicts import shown_tests, verdict
+from cobalt.rollouts.trajectory import Trajectory, read_response, usage, verdict
 from cobalt.rows import Row, read_rows
 from cobalt.schema import ExecutionResult
 from cobalt.tasks import tiny

@@ -6,11 +6,10 @@ import matplotlib
 
 from cobalt.cli import parser, run_main
 from cobalt.errors import InputError
-from cobalt.report.charts import pass_by_turn
-from cobalt.report.drawing import LIGHT
-from cobalt.report.paired_arms import read_results
+from cobalt.report.charts import LIGHT, pass_by_turn
 from cobalt.report.render import arms_of
-from cobalt.report.run_tables import set_name
+from cobalt.report.results import read_results
+from cobalt.report.tables import set_name
 
 SUFFIXES = (".png", ".svg", ".pdf")
 COLOURS = {**LIGHT, "ink": "#1f2328", "c1": "#0b57d0", "c2": "#6e7781", "c3": "#b35900"}

@@ -53,8 +53,8 @@ class TransformersEngine:
     and bfloat16 on a GPU, which is used where there is one.
 
     Completions depend on messages and sampling only, up to rounding of matrix products in other batches.
-    `fingerprint` is a hash of the folder's files (None for a name in the cache), `batches` how many there
-    were. Raises InputError if the folder holds no model, tokenizer or chat template.
+    `fingerprint` is a hash of the folder's files (None for a name in the cache). Raises InputError if the
+    folder holds no model, tokenizer or chat template.
     """
 
     def __init__(
@@ -71,7 +71,7 @@ class TransformersEngine:
             max_rows=MAX_BATCH,
         )
         self._stop_ids = _stop_ids(model, self.tokenizer)
-        self.batches, self._threads, self._closed = 0, threads, False
+        self._threads, self._closed = threads, False
         self._arrivals: queue.SimpleQueue[_Request | None] = queue.SimpleQueue()
         self._thread = threading.Thread(target=self._serve, name="transformers-engine", daemon=True)
         self._thread.start()
@@ -107,7 +107,6 @@ class TransformersEngine:
             batch = [request for request in batch if request.future.set_running_or_notify_cancel()]
             if not batch:
                 continue
-            self.batches += 1
             try:
                 self._generate(batch)
             except Exception as error:

@@ -5,13 +5,12 @@
 
 from __future__ import annotations
 
-import argparse
 import json
 import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from cobalt.cli import parser, positive_int
+from cobalt.cli import parser
 from cobalt.errors import InputError
 from cobalt.evaluation.evaluated_rows import EvaluatedRun, bounds, named_paths, refuse_unlike, task_rates
 from cobalt.evaluation.format import interval, p_value, percent
@@ -21,19 +20,15 @@ from cobalt.stats import detectable_difference, holm, paired_bootstrap, paired_p
 SCHEMA = 1
 RESAMPLES = 2000  # the default of `paired_bootstrap`, so that a difference has one interval everywhere
 PERMUTATIONS, POWER = 20_000, 0.8
-_WIDTH = 150
 
 
 def compare(
     runs: Sequence[EvaluatedRun],
     *,
     turns: Sequence[int] | None = None,
-    all_pairs: bool = False,
     seed: int = 0,
-    resamples: int = RESAMPLES,
-    permutations: int = PERMUTATIONS,
 ) -> dict[str, Any]:
-    """Every run against the first (or, with `all_pairs`, every pair), at each turn that all have.
+    """Every run against the first, at each turn that all have.
 
     Returns `runs`, `tasks`, `turns`, `samples`, `tests` (how many tests Holm's correction is over), `notes`
     and `comparisons`, each with `a`, `b`, `turn` (from 0), `pass_at_1` of both (fractions), `points` (b - a,
@@ -57,9 +52,7 @@ def compare(
     faults = sum(run.infra_errors for run in runs)
     if faults:
         notes.append(f"{faults} programs have no verdict (masked)")
-    pairs = [(a, b) for i, a in enumerate(runs) for b in runs[i + 1 :] if all_pairs or i == 0]
-    how = {"seed": seed, "resamples": resamples, "permutations": permutations}
-    rows = [_row(a, b, turn, **how) for a, b in pairs for turn in chosen]
+    rows = [_row(runs[0], run, turn, seed) for run in runs[1:] for turn in chosen]
     for name in ("p", "p_group"):
         known = [row for row in rows if row.get(name) is not None]
         for row, adjusted in zip(known, holm([row[name] for row in known]), strict=True):
@@ -68,17 +61,19 @@ def compare(
         "schema": SCHEMA,
         "runs": [{"name": run.name, "path": str(run.path), "samples": run.samples} for run in runs],
         "tasks": len(runs[0].outcomes),
-        "groups": len({each.group for each in runs[0].outcomes.values()}) if runs[0].grouped else None,
+        "groups": runs[0].groups,
         "turns": chosen,
         "tests": len(rows),
         "power": POWER,
-        **how,
+        "seed": seed,
+        "resamples": RESAMPLES,
+        "permutations": PERMUTATIONS,
         "notes": notes,
         "comparisons": rows,
     }
 
 
-def _row(a: EvaluatedRun, b: EvaluatedRun, turn: int, **how: int) -> dict[str, Any]:
+def _row(a: EvaluatedRun, b: EvaluatedRun, turn: int, seed: int) -> dict[str, Any]:
     first, second = (task_rates(run.outcomes.values(), turn) for run in (a, b))
     both = [key for key in first if key in second]
     row: dict[str, Any] = {"a": a.name, "b": b.name, "turn": turn, "n": len(both)}
@@ -93,24 +88,23 @@ def _row(a: EvaluatedRun, b: EvaluatedRun, turn: int, **how: int) -> dict[str, A
         "worse": sum(d < 0 for d in differences),
         "equal": sum(d == 0 for d in differences),
     }
-    row |= _tested(old, new, None, "", **how)
-    if a.grouped:
-        row |= _tested(old, new, [a.outcomes[key].group for key in both], "_group", **how)
+    row |= _tested(old, new, None, "", seed)
+    if a.groups:
+        row |= _tested(old, new, [a.outcomes[key].group for key in both], "_group", seed)
     return row
 
 
 def _tested(
-    old: list[float], new: list[float], groups: list[Any] | None, suffix: str,
-    *, seed: int, resamples: int, permutations: int,
-) -> dict[str, Any]:  # fmt: skip
-    found = paired_bootstrap(new, old, groups, n=resamples, seed=seed)
+    old: list[float], new: list[float], groups: list[Any] | None, suffix: str, seed: int
+) -> dict[str, Any]:
+    found = paired_bootstrap(new, old, groups, n=RESAMPLES, seed=seed)
     clusters = len(old) if groups is None else len(set(groups))
     enough = clusters > 1
     detectable = detectable_difference(found.se, clusters, POWER)
     tested = {
         f"se{suffix}": 100 * found.se if enough else None,
         f"ci95{suffix}": bounds(found, 100),
-        f"p{suffix}": paired_permutation(new, old, groups, n=permutations, seed=seed) if enough else None,
+        f"p{suffix}": paired_permutation(new, old, groups, n=PERMUTATIONS, seed=seed) if enough else None,
         f"detectable_points{suffix}": None if math.isnan(detectable) else 100 * detectable,
     }
     return {"points": 100 * found.mean} | tested if groups is None else tested
@@ -128,41 +122,22 @@ def main(argv: list[str] | None = None) -> int:
     flags.add_argument(
         "runs", nargs="+", metavar="RUN", help="evaluated file, or NAME=FILE; the first is the base"
     )
-    flags.add_argument("--all_pairs", action="store_true", help="every pair, not only each against the first")
     flags.add_argument(
-        "--turns", type=_turn, nargs="+", metavar="TURN", help="these turns only, from 0 (-1 is the last)"
+        "--turns", type=int, nargs="+", metavar="TURN", help="these turns only, from 0 (-1 is the last)"
     )
     flags.add_argument("--seed", type=int, default=0, help="of bootstrap and permutations")
-    flags.add_argument("--resamples", type=positive_int, default=RESAMPLES, help="of the bootstrap")
-    flags.add_argument("--permutations", type=positive_int, default=PERMUTATIONS, help="of the test")
     flags.add_argument("-o", "--output_file", help="write everything as JSON to this file")
     args = flags.parse_args(argv)
     if len(args.runs) < 2:
         raise InputError("cobalt compare needs at least two evaluated files")
     runs = [EvaluatedRun.read(name, path) for name, path in named_paths(args.runs)]
     last = min(run.turns for run in runs) - 1
-    found = compare(
-        runs,
-        turns=args.turns and sorted({last if turn == -1 else turn for turn in args.turns}),
-        all_pairs=args.all_pairs,
-        seed=args.seed,
-        resamples=args.resamples,
-        permutations=args.permutations,
-    )
+    turns = args.turns and sorted({last if turn == -1 else turn for turn in args.turns})
+    found = compare(runs, turns=turns, seed=args.seed)
     if args.output_file:
         atomic_write(args.output_file, json.dumps(found, indent=1, allow_nan=False) + "\n")
     show(found)
     return 0
-
-
-def _turn(text: str) -> int:
-    try:
-        value = int(text)
-    except ValueError:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number") from None
-    if value < -1:
-        raise argparse.ArgumentTypeError("turns count from 0; -1 is the last")
-    return value
 
 
 def show(found: Mapping[str, Any]) -> None:
@@ -171,11 +146,12 @@ def show(found: Mapping[str, Any]) -> None:
 
     grouped = found["groups"] is not None
     console = Console(highlight=False, markup=False)
-    console.width = max(console.width, _WIDTH)  # a terminal that is narrower wraps, a file does not
+    console.width = max(console.width, 150)  # a terminal that is narrower wraps, a file does not
     size = f"{found['tasks']} tasks" + (f" in {found['groups']} groups" if grouped else "")
     console.print(f"Paired differences of Pass@1, {size}")
-    for a, b in dict.fromkeys((row["a"], row["b"]) for row in found["comparisons"]):
-        rows = [row for row in found["comparisons"] if (row["a"], row["b"]) == (a, b)]
+    a = found["runs"][0]["name"]
+    for b in (run["name"] for run in found["runs"][1:]):
+        rows = [row for row in found["comparisons"] if row["b"] == b]
         console.print(f"\n{b} against {a}")
         console.print(_table(rows, a, b, grouped))
     console.print(

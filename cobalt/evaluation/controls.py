@@ -18,10 +18,10 @@ from cobalt.manifest import manifest_path
 from cobalt.output import row_ids
 from cobalt.pipeline import Summary
 from cobalt.rejects import failures_path
-from cobalt.rollouts.feedback import BlankFeedback, FeedbackPolicy, OtherTaskFeedback
+from cobalt.rollouts.inputs import Rows
 from cobalt.rollouts.multi_turn import multi_turn, open_source
 from cobalt.rollouts.settings import MultiTurnSettings
-from cobalt.rollouts.source import Rows
+from cobalt.rollouts.trajectory import BlankFeedback, FeedbackPolicy, OtherTaskFeedback
 from cobalt.rows import Row, read_rows
 
 if TYPE_CHECKING:

@@ -20,8 +20,8 @@ from cobalt.manifest import check_resume
 from cobalt.output import write_jsonl
 from cobalt.pipeline import Summary, run_rows
 from cobalt.rollouts.cli import closing_line, file_flags
-from cobalt.rollouts.source import Rows, Source, check_output
-from cobalt.rollouts.verdicts import pass_rate, tests_of, verdict
+from cobalt.rollouts.inputs import Rows, Source, check_output, tests_of
+from cobalt.rollouts.trajectory import pass_rate, verdict
 from cobalt.rows import Row, read_rows, require
 from cobalt.testcases import TestCases
 from cobalt.text import extract_code
@@ -107,7 +107,6 @@ async def hidden_tests(
     *,
     code_from: str = "message",
     per_test: bool = False,
-    shared_verdicts: bool = True,
     seed: int = 0,
     progress: Progress | None = None,
 ) -> HiddenTests:
@@ -116,7 +115,7 @@ async def hidden_tests(
     Writes each row with `all_pass_rates` [S][T] (share of hidden tests passed) and `exec_status` [S][T]
     (one of `cobalt.schema.SUITE_STATUSES`) added, with `per_test` also `hidden_test_status` [S][T] (one of
     TEST_STATUSES for each hidden test), and the statistics to `summary_path(output)` (see
-    `cobalt.evaluation.summary.summarize`). Identical programs of a task are run once (`shared_verdicts`);
+    `cobalt.evaluation.summary.summarize`). Identical programs of a task are run once;
     `counts.distinct_programs` says how many there were. A program without a verdict after all retries has a
     null rate and status `infra_error`: it is masked in all statistics, counted, and tried again by the next
     run on the same output. `seed` is that of the bootstrap. Raises InputError for rows or paths that cannot
@@ -125,7 +124,7 @@ async def hidden_tests(
     if code_from not in CODE_FROM:
         raise InputError(f"--code_from must be one of {', '.join(CODE_FROM)}, got {code_from!r}")
     source = rows if isinstance(rows, Source) else open_source(rows, code_from)
-    check_output(source, output)
+    check_output(source.paths, output)
     settings: dict[str, Any] = {"stage": STAGE, "input_sha256": source.sha256, "code_from": code_from}
     if per_test:
         settings["per_test"] = True
@@ -133,7 +132,7 @@ async def hidden_tests(
     _drop_unfinished(Path(output))
 
     async def work(row: Row) -> Row:
-        return await _evaluated(row, evaluator, code_from, per_test, shared_verdicts)
+        return await _evaluated(row, evaluator, code_from, per_test)
 
     run = await run_rows(
         source, work, output=output, concurrency=_CONCURRENCY, settings=settings, label=STAGE,
@@ -142,19 +141,16 @@ async def hidden_tests(
     return await asyncio.to_thread(_finish, run, set(source.ids), code_from, seed)
 
 
-async def _evaluated(row: Row, evaluator: Evaluator, code_from: str, per_test: bool, shared: bool) -> Row:
+async def _evaluated(row: Row, evaluator: Evaluator, code_from: str, per_test: bool) -> Row:
     """The row with verdicts on its programs."""
     where = f"task {row['id']!r}"
     tests = tests_of(row, "hidden_test_cases", where)
     programs = programs_of(row, where, code_from)
-    every = [code for sample in programs for code in sample]
-    asked = list(dict.fromkeys(every)) if shared else every
+    asked = list(dict.fromkeys(code for sample in programs for code in sample))
     found = await asyncio.gather(*(_judge(evaluator, code, tests) for code in asked))
     known = dict(zip(asked, found, strict=True))
-    each = iter([known[code] for code in every] if shared else found)
-    judged = [[next(each) for _ in sample] for sample in programs]
     made = {
-        name: [[verdict[place] for verdict in sample] for sample in judged]
+        name: [[known[code][place] for code in sample] for sample in programs]
         for place, name in enumerate(("all_pass_rates", "exec_status", "hidden_test_status"))
     }
     if not per_test:
@@ -214,16 +210,9 @@ def _notes(summary: dict[str, Any]) -> list[str]:
             f"{summary['infra_errors']} programs have no verdict (masked); run again to try them again"
         )
     if counts["missing_programs"]:
-        by_turn = " ".join(str(turn["programs"]) for turn in summary["by_turn"])
-        notes.append(
-            f"ragged: {counts['missing_programs']} programs are missing and left out; "
-            f"programs by turn: {by_turn}"
-        )
+        notes.append(f"ragged: {counts['missing_programs']} programs are missing and left out")
     if counts["missing_samples"]:
-        notes.append(
-            f"{counts['missing_samples']} samples are missing: some tasks have fewer than others; "
-            "Pass@k is left out where a task has fewer than k"
-        )
+        notes.append(f"{counts['missing_samples']} samples are missing: Pass@k is left out where k is more")
     return notes
 
 
@@ -241,9 +230,6 @@ def main(argv: list[str] | None = None) -> int:
     flags.add_argument(
         "--per_test", action="store_true", help="also keep the status of every hidden test of every program"
     )
-    flags.add_argument(
-        "--no_shared_verdicts", action="store_true", help="run identical programs of a task again and again"
-    )
     flags.add_argument("--seed", type=int, default=0, help="of the bootstrap")
     args = flags.parse_args(argv)
     outcome = asyncio.run(_main(args))
@@ -257,9 +243,9 @@ async def _main(args: Any) -> HiddenTests:
 
     # Everything is checked before the evaluator, which may take a while to start.
     source = open_source(args.input_file, args.code_from)
-    check_output(source, args.output_file)
+    check_output(source.paths, args.output_file)
     with connect(args.evaluator, workers=args.workers) as evaluator, make_progress() as progress:
         return await hidden_tests(
             source, args.output_file, evaluator, code_from=args.code_from, per_test=args.per_test,
-            shared_verdicts=not args.no_shared_verdicts, seed=args.seed, progress=progress,
+            seed=args.seed, progress=progress,
         )  # fmt: skip

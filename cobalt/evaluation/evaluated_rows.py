@@ -21,7 +21,6 @@ from cobalt.stats import Interval
 TaskId = str | int
 NO_CODE, INFRA_ERROR = "no_code", "infra_error"
 FUNCTIONAL, STDIN = "functional", "stdin"
-_NAMED = 3  # tasks named in a refusal
 
 
 @dataclass(frozen=True)
@@ -72,7 +71,7 @@ class Outcomes:
             row_id(row, where), group if isinstance(group, Hashable) else repr(group),
             str(row.get("difficulty", "")), _subset(row), frozenset(row.get("slots") or ()),
             rates, public, status, lengths, carried, infra_errors, _tokens(row.get("usage")),
-            _hash(_parsed(row.get("hidden_test_cases"))), _hash(row.get("question")),
+            _hash(parsed(row.get("hidden_test_cases"))), _hash(row.get("question")),
         )  # fmt: skip
 
     def right(self, turn: int) -> list[bool]:
@@ -113,13 +112,13 @@ def _subset(row: Row) -> str:
     for name, key in (("metadata", "func_name"), ("hidden_test_cases", "fn_name"), ("test_cases", "fn_name")):
         value = row.get(name)
         if isinstance(value, str) and key in value:  # else not worth the parsing
-            value = _parsed(value)
+            value = parsed(value)
         if isinstance(value, dict) and value.get(key):
             return FUNCTIONAL
     return STDIN
 
 
-def _parsed(value: Any) -> Any:
+def parsed(value: Any) -> Any:
     """JSON text as what it says; anything else as it is."""
     if isinstance(value, str):
         with contextlib.suppress(ValueError):
@@ -145,6 +144,12 @@ def _tokens(used: Any) -> dict[str, int]:
 def task_rates(outcomes: Iterable[Outcomes], turn: int) -> dict[TaskId, float]:
     """Share of right programs of each task at a turn; tasks without a verdict are left out."""
     return {each.id: sum(right) / len(right) for each in outcomes if (right := each.right(turn))}
+
+
+def groups_of(outcomes: Iterable[Outcomes]) -> int | None:
+    """How many groups of tasks there are; None unless every task names its group and there are several."""
+    groups = {each.group for each in outcomes}
+    return len(groups) if None not in groups and len(groups) > 1 else None
 
 
 def bounds(found: Interval | None, scale: float = 1.0) -> list[float | None]:
@@ -202,10 +207,8 @@ class EvaluatedRun:
         return sum(each.infra_errors for each in self.outcomes.values())
 
     @property
-    def grouped(self) -> bool:
-        """Whether every task names its group, and there is more than one."""
-        groups = {each.group for each in self.outcomes.values()}
-        return None not in groups and len(groups) > 1
+    def groups(self) -> int | None:
+        return groups_of(self.outcomes.values())
 
 
 def refuse_unlike(runs: Sequence[EvaluatedRun]) -> list[str]:
@@ -250,8 +253,7 @@ def refuse_unlike(runs: Sequence[EvaluatedRun]) -> list[str]:
 
 
 def _some(keys: Sequence[TaskId]) -> str:
-    shown = ", ".join(repr(key) for key in keys[:_NAMED])
-    return shown + (", ..." if len(keys) > _NAMED else "")
+    return ", ".join(repr(key) for key in keys[:3]) + (", ..." if len(keys) > 3 else "")
 
 
 def named_paths(arguments: Sequence[str]) -> list[tuple[str, Path]]:

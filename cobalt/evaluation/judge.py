@@ -4,33 +4,38 @@ from __future__ import annotations
 
 import asyncio
 import json
-import os
-from collections import Counter
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from cobalt.cli import Parser, Progress, make_progress, parser, positive_int
-from cobalt.engines import check, connect
+from cobalt.engines import check, connect, engine_flags, engine_options, key_flags
 from cobalt.engines.base import CONTEXT_OVERFLOW, ChatEngine, Sampling, derived_seed, identity
-from cobalt.engines.flags import engine_flags, engine_options, key_flags
 from cobalt.errors import InputError
-from cobalt.evaluation.calibration import calibrate, lines
 from cobalt.evaluation.evaluate import summary_path
-from cobalt.evaluation.verdicts import UNKNOWN, classify, content_hash, majority, report_lines, summarize
-from cobalt.files import atomic_write, file_sha256
+from cobalt.evaluation.verdicts import (
+    UNKNOWN,
+    calibration,
+    calibration_lines,
+    canaries,
+    classify,
+    content_hash,
+    majority,
+    report_lines,
+    summarize,
+)
+from cobalt.files import StrPath, atomic_write
 from cobalt.manifest import check_resume
-from cobalt.output import refuse_overwriting, write_jsonl
+from cobalt.output import write_jsonl
 from cobalt.pipeline import Summary, run_rows
 from cobalt.prompts import DEFAULT, JUDGE_FIELDS, Prompts, load
-from cobalt.rollouts.cli import closing_line
-from cobalt.rows import Row, read_rows, require
+from cobalt.rollouts.cli import closing_line, sampling_flags
+from cobalt.rollouts.inputs import check_output
+from cobalt.rows import INPUT_HELP, Row, Rows, open_rows, read_rows, require
 
 STAGE = "judge"
 KEY = "case_sha256"
 MODEL = "gpt-4.1-2025-04-14"  # of the published script; its README names gpt-5-2025-08-07
-EFFORTS = ("none", "minimal", "low", "medium", "high")
-_COLUMNS = ("responses", "usage", "classification", "asked", "verdict", "judge_model")
 
 
 @dataclass(frozen=True)
@@ -71,45 +76,22 @@ class JudgeSettings:
 
 @dataclass
 class Judge:
-    """Asks `engine` about cases; cases of the same content are asked once. `asked_again` counts extra tries,
-    `shared` cases that took the verdict of another.
-    """
+    """Asks `engine` about cases."""
 
     engine: ChatEngine
     settings: JudgeSettings = field(default_factory=JudgeSettings)
-    asked_again: int = 0
-    shared: int = 0
-    _known: dict[str, asyncio.Future[Row]] = field(default_factory=dict)
 
     async def __call__(self, case: Row) -> Row:
         """The case with `responses`, `usage`, `classification` [votes], `asked` [votes] (tries), `verdict`
         (majority) and `judge_model` added. A fault of the engine raises InfraError.
         """
         key = content_hash(case)
-        if key in self._known:
-            made = await asyncio.shield(self._known[key])
-            self.shared += 1
-            return case | made
-        asked = self._known[key] = asyncio.ensure_future(self._votes(case, key))
-        try:
-            return case | await asked
-        except BaseException:
-            del self._known[key]
-            raise
-
-    def remember(self, row: Row) -> None:
-        """Take the verdict of a row judged before, for cases of the same content."""
-        future: asyncio.Future[Row] = asyncio.get_running_loop().create_future()
-        future.set_result({name: row[name] for name in _COLUMNS})
-        self._known[content_hash(row)] = future
-
-    async def _votes(self, case: Row, key: str) -> Row:
-        texts, usage, labels, tries = zip(
-            *await asyncio.gather(*(self._vote(case, key, vote) for vote in range(self.settings.votes))),
-            strict=True,
-        )
-        made = (list(texts), list(usage), list(labels), list(tries), majority(labels), self.engine.name)
-        return dict(zip(_COLUMNS, made, strict=True))
+        votes = await asyncio.gather(*(self._vote(case, key, vote) for vote in range(self.settings.votes)))
+        texts, usage, labels, tries = map(list, zip(*votes, strict=True))
+        return case | {
+            "responses": texts, "usage": usage, "classification": labels, "asked": tries,
+            "verdict": majority(labels), "judge_model": self.engine.name,
+        }  # fmt: skip
 
     async def _vote(self, case: Row, key: str, vote: int) -> tuple[str, dict[str, int], str, int]:
         """Text, tokens (of all tries), label and number of tries of one vote."""
@@ -124,7 +106,6 @@ class Judge:
             label = classify(said.text)
             if label != UNKNOWN or said.finish_reason == CONTEXT_OVERFLOW:
                 break
-            self.asked_again += attempt < self.settings.ask_again
         return said.text, used, label, attempt + 1
 
 
@@ -136,69 +117,74 @@ class Judged:
     summary: dict[str, Any]
 
 
-def open_cases(path: str | os.PathLike[str]) -> list[Row]:
+def open_cases(given: Rows) -> list[Row]:
     """Rows of `extract_turn_level_errors.py` with `judge_seq_id` (place, as text) and KEY (hash of their
-    content, `-1`, `-2`, ... behind it for repeated ones). Raises InputError, with file:line, for other rows.
+    content). Raises InputError, with file:line, for other rows.
     """
     rows: list[Row] = []
-    seen: Counter[str] = Counter()
-    for where, row in read_rows(path):
+    for where, row in given:
         for name in JUDGE_FIELDS:
             require(row, name, str, where)
-        key = content_hash(row)
-        again = f"-{seen[key]}" if seen[key] else ""
-        seen[key] += 1
-        rows.append(row | {"judge_seq_id": str(len(rows)), KEY: key + again})
+        rows.append(row | {"judge_seq_id": str(len(rows)), KEY: content_hash(row)})
     if not rows:
-        raise InputError(f"{path}: there are no cases to judge")
+        raise InputError(f"{given.name}: there are no cases to judge")
     return rows
 
 
 async def judge_file(
-    path: str | os.PathLike[str],
-    output: str | os.PathLike[str],
+    cases: StrPath,
+    output: StrPath,
     engine: ChatEngine,
     settings: JudgeSettings | None = None,
     *,
     concurrency: int = 4,
     progress: Progress | None = None,
 ) -> Judged:
-    """Judge every case of a file; rows already judged are known by their content, wherever they stand now.
+    """Judge every case of a file; what was judged is known by its content, wherever it stands now.
 
     Writes the rows in the order of the input, with their present `judge_seq_id`, and counts with intervals to
     `<output>.summary.json`. Raises InputError for rows that are no cases, SettingsChanged for an output of
     another model, prompt or number of votes.
     """
     settings = settings or JudgeSettings()
-    cases = open_cases(path)
-    output = Path(output)
-    refuse_overwriting([Path(path)], output)
-    if output.is_dir():
-        raise InputError(f"{output} is a folder; give a file")
+    given, output = open_rows(cases), Path(output)
+    rows = open_cases(given)
+    check_output(given.paths, output)
     recorded = {"stage": STAGE, "model": identity(engine), **settings.record()}
     check_resume(output, recorded)
-    judge = Judge(engine, settings)
-    if output.exists():
-        for _, row in read_rows(output, repair=True):
-            judge.remember(row)
+    judge, distinct = Judge(engine, settings), list({row[KEY]: row for row in rows}.values())
     run = await run_rows(
-        cases, judge, output=output, concurrency=concurrency, settings=recorded, label=STAGE, key=KEY,
-        progress=progress, inputs={"input_file": Path(path)},
-        extra=lambda: {"asked_again": judge.asked_again, "shared": judge.shared},
+        distinct, judge, output=output, concurrency=concurrency, settings=recorded, label=STAGE, key=KEY,
+        progress=progress, inputs={} if given.path is None else {"input_file": given.path},
     )  # fmt: skip
-    return await asyncio.to_thread(_finish, run, cases, file_sha256(path), engine.name)
+    return await asyncio.to_thread(_finish, run, rows, given.sha256, engine.name)
+
+
+async def calibrate(
+    engine: ChatEngine, settings: JudgeSettings, *, concurrency: int = 4, progress: Progress | None = None
+) -> dict[str, Any]:
+    """Ask the judge about the canaries: `verdicts.calibration` and `settings`."""
+    known, gate, judge = canaries(), asyncio.Semaphore(concurrency), Judge(engine, settings)
+    judged: list[Row] = []
+
+    async def one(case: Row) -> None:
+        async with gate:
+            judged.append(await judge({name: case[name] for name in case if name != "truth"}) | case)
+        if progress is not None:
+            progress.advance("calibration", len(judged), len(known))
+
+    await asyncio.gather(*map(one, known))
+    judged.sort(key=lambda row: int(row["id"]))
+    return calibration(judged) | {"settings": settings.record()}
 
 
 def _finish(run: Summary, cases: list[Row], input_sha256: str, model: str) -> Judged:
-    """Number the rows as the input does now, leave out cases that are gone, and count."""
-    places = {case[KEY]: case["judge_seq_id"] for case in cases}
-    rows = [row for _, row in read_rows(run.output)]
-    kept = [row | {"judge_seq_id": places[row[KEY]]} for row in rows if row[KEY] in places]
-    kept.sort(key=lambda row: int(row["judge_seq_id"]))
-    if kept != rows:
-        write_jsonl(run.output, kept)
+    """A row for each case, in the order of the input; cases that are gone are left out. Then count."""
+    rows = {row[KEY]: row for _, row in read_rows(run.output)}
+    kept = [rows[case[KEY]] | case for case in cases if case[KEY] in rows]
+    write_jsonl(run.output, kept)
     summary = summarize(kept) | {"judge_model": model, "input_sha256": input_sha256}
-    summary |= {"gone": len(rows) - len(kept), "failed": run.failed}
+    summary |= {"gone": len(rows.keys() - {case[KEY] for case in cases}), "failed": run.failed}
     atomic_write(summary_path(run.output), json.dumps(summary, indent=1, allow_nan=False) + "\n")
     return Judged(run, summary)
 
@@ -214,13 +200,13 @@ def main(argv: list[str] | None = None) -> int:
     if not args.calibrate:
         if not args.input_file or not args.output_file:
             raise InputError("run_llm_judge.py needs --input_file and --output_file (or --calibrate)")
-        open_cases(args.input_file)  # before an engine is opened
+        open_cases(open_rows(args.input_file))  # before an engine is opened
     return asyncio.run(_main(args, settings))
 
 
 def _flags() -> Parser:
     flags = parser("Let a model sort turn errors into kinds of hacking, with several votes if asked for.")
-    flags.add_argument("-i", "--input_file", help="rows of extract_turn_level_errors.py")
+    flags.add_argument("-i", "--input_file", help=f"rows of extract_turn_level_errors.py: {INPUT_HELP}")
     flags.add_argument("-o", "--output_file", help="JSONL file to write, or to continue")
     flags.add_argument(
         "--calibrate",
@@ -229,19 +215,10 @@ def _flags() -> Parser:
     )
     engine_flags(flags, "litellm", MODEL, "the judge")
     flags.add_argument("-n", "--num_completions", type=positive_int, default=1, help="votes per case")
-    flags.add_argument("-r", "--reasoning_effort", choices=EFFORTS, default="low", help="where there is such")
-    flags.add_argument("--temperature", type=float, default=1.0, help="0 is greedy")
-    flags.add_argument("--top_p", type=float, default=1.0, help="share of probability that is sampled from")
-    flags.add_argument("--max_tokens", type=positive_int, default=32_000, help="new tokens per vote")
+    sampling_flags(flags, 1.0, 1.0, 32_000, "low", concurrency=4)
     flags.add_argument(
         "--ask_again", type=int, default=0, help="tries after a vote that cannot be read; then it is Unknown"
     )
-    flags.add_argument(
-        "--prompts", default="default", metavar="default|FILE",
-        help="what the judge is told; scripts/import_prompts.py makes a file of the published wording",
-    )  # fmt: skip
-    flags.add_argument("--concurrency", type=positive_int, default=4, help="cases at once")
-    flags.add_argument("--seed", type=int, default=0, help="of the votes")
     key_flags(flags)
     return flags
 
@@ -258,9 +235,8 @@ async def _main(args: Any, settings: JudgeSettings) -> int:
                 )
                 said, code = [*report_lines(done.summary), closing_line(done.run)], done.run.exit_code
             else:
-                found = await calibrate(Judge(engine, settings), progress=progress, **how)
-                found["settings"] = settings.record()
-                said, code = lines(found), 0
+                found = await calibrate(engine, settings, progress=progress, **how)
+                said, code = calibration_lines(found), 0
     finally:
         await engine.aclose()
     if args.calibrate and args.output_file:

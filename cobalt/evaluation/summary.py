@@ -19,6 +19,7 @@ from cobalt.evaluation.evaluated_rows import (
     STDIN,
     Outcomes,
     bounds,
+    groups_of,
     task_rates,
 )
 from cobalt.evaluation.format import interval, percent
@@ -33,13 +34,11 @@ _DIFFICULTIES = (
 def summarize(outcomes: Sequence[Outcomes], *, seed: int = 0) -> dict[str, Any]:
     """All statistics of an evaluation, as plain JSON values.
 
-    `pass_at_1` (mean over tasks of the share of right programs), `se` and `ci95` clustered by task and
-    `ci95_group` by the rows' `group` where all have one; `pass_at_k` (unbiased, arXiv 2107.03374; None where
-    a task has fewer than k samples) with `pass_at_k_se` and `pass_at_k_ci95`; `mean_pass_rate`;
-    `solved_by_turn` (share of trajectories with a right program so far); `relative_change_percent` and
-    `gain` (paired bootstrap over tasks, in points) against the first turn; `transitions`; `no_code`;
-    `public` with `gap` = public minus hidden share of programs that pass everything; `by_difficulty` and
-    `by_subset` (functional and stdin tasks); `by_turn` (tasks and programs with a verdict, programs missing);
+    `pass_at_1` (mean over tasks of the share of right programs), `ci95` clustered by task and `ci95_group` by
+    the rows' `group` where all have one; `pass_at_k` (unbiased, arXiv 2107.03374; None where a task has fewer
+    than k samples) with `pass_at_k_ci95`; `relative_change_percent` and `gain` (paired bootstrap over tasks,
+    in points) against the first turn; `transitions`; `no_code`; `public` with `gap` = public minus hidden
+    share of programs that pass everything; `by_difficulty` and `by_subset` (functional and stdin tasks);
     `infra_errors` and `counts`. Programs without a verdict are masked everywhere. `seed` is that of the
     bootstrap. Raises InputError for no rows.
     """
@@ -47,31 +46,21 @@ def summarize(outcomes: Sequence[Outcomes], *, seed: int = 0) -> dict[str, Any]:
         raise InputError("there are no evaluated rows to summarise")
     samples = [sample for each in outcomes for sample in each.rates]
     turns = range(max(map(len, samples)))
-    per_task = {len(each.rates) for each in outcomes}
-    groups = {each.group for each in outcomes}
-    grouped = len(groups) > 1 and None not in groups
+    groups = groups_of(outcomes)
     rates = [_mean_by_task(outcomes, turn) for turn in turns]
-    by_group = [_mean_by_task(outcomes, turn, grouped=True) for turn in turns] if grouped else None
+    by_group = [_mean_by_task(outcomes, turn, grouped=True) for turn in turns] if groups else None
     at_k = _pass_at_k(outcomes, turns)
     pass_at_1 = [None if found is None else found.mean for found in rates]
     first = pass_at_1[0]
     return {
         "tasks": len(outcomes),
-        "samples_per_task": max(per_task) if len(per_task) == 1 else None,
         "turns": len(turns),
         "pass_at_1": pass_at_1,
         "ci95": [bounds(found) for found in rates],
-        "se": [_se(found) for found in rates],
         "ci95_group": by_group and [bounds(found) for found in by_group],
-        "se_group": by_group and [_se(found) for found in by_group],
-        "groups": len(groups) if grouped else None,
+        "groups": groups,
         "pass_at_k": {k: [None if x is None else x.mean for x in row] for k, row in at_k.items()},
-        "pass_at_k_se": {k: [_se(found) for found in row] for k, row in at_k.items()},
         "pass_at_k_ci95": {k: [bounds(found) for found in row] for k, row in at_k.items()},
-        "mean_pass_rate": [_mean(_mean(_known(each.rates, turn)) for each in outcomes) for turn in turns],
-        "solved_by_turn": [
-            _mean(1 in sample[: turn + 1] for sample in samples if len(sample) > turn) for turn in turns
-        ],
         "relative_change_percent": [
             None if rate is None or not first else 100 * (rate - first) / first for rate in pass_at_1
         ],
@@ -84,7 +73,6 @@ def summarize(outcomes: Sequence[Outcomes], *, seed: int = 0) -> dict[str, Any]:
         "public": _public(outcomes, turns, pass_at_1),
         "by_difficulty": _parts(outcomes, turns, lambda each: each.difficulty, _difficulty),
         "by_subset": _parts(outcomes, turns, lambda each: each.subset, (FUNCTIONAL, STDIN).index),
-        "by_turn": [_present(outcomes, turn) for turn in turns],
         "infra_errors": sum(each.infra_errors for each in outcomes),
         "tokens": {name: sum(each.tokens[name] for each in outcomes) for name in ("prompt", "completion")},
         "counts": _counts(outcomes, samples),
@@ -190,15 +178,6 @@ def _difficulty(name: str) -> int:
     return _DIFFICULTIES.index(plain) if plain in _DIFFICULTIES else len(_DIFFICULTIES)
 
 
-def _present(outcomes: Sequence[Outcomes], turn: int) -> dict[str, int]:
-    judged = [len(each.right(turn)) for each in outcomes]
-    return {
-        "tasks": sum(count > 0 for count in judged),
-        "programs": sum(judged),
-        "missing": sum(len(sample) <= turn for each in outcomes for sample in each.rates),
-    }
-
-
 def _known(table: Iterable[Sequence[Any]], turn: int) -> list[Any]:
     """What is known at a turn, over the samples of a task."""
     return [sample[turn] for sample in table if turn < len(sample) and sample[turn] is not None]
@@ -208,10 +187,6 @@ def _mean(values: Iterable[float | None]) -> float | None:
     """The mean of what is known; None if nothing is."""
     known = [value for value in values if value is not None]
     return sum(known) / len(known) if known else None
-
-
-def _se(found: Interval | None) -> float | None:
-    return None if found is None or math.isnan(found.se) else found.se
 
 
 def report_lines(summary: dict[str, Any]) -> list[str]:

@@ -1,6 +1,7 @@
 """What the judge may answer: the four kinds of hacking a wrong test (arXiv 2602.03806), and counts of them.
 
-Names, numbers and the form of the verdict are the published ones, because files are read by them.
+Names, numbers and the form of the verdict are the published ones, because files are read by them. How good a
+judge is say the canaries: clear cases of every kind, which nobody tells it are known.
 """
 
 from __future__ import annotations
@@ -10,9 +11,11 @@ import json
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from importlib import resources
 from typing import Any
 
 from cobalt.evaluation.format import interval, percent
+from cobalt.evaluation.turn_errors import patch
 from cobalt.prompts import JUDGE_FIELDS, VERDICT_MARKER
 from cobalt.rows import Row
 from cobalt.stats import clustered_mean
@@ -116,13 +119,62 @@ def report_lines(found: Mapping[str, Any]) -> list[str]:
         f"{label}: {row['cases']} cases, {percent(row['share'])} % {interval(row['ci95'], 100)}".strip()
         for label, row in found["verdicts"].items()
     ]
-    if found["votes"] > 1:
-        alpha = found["agreement"]["alpha"]
-        made.append(
-            f"Krippendorff's alpha of {found['votes']} votes: {'n/a' if alpha is None else f'{alpha:.3f}'}"
-        )
+    made += _alpha(found["agreement"])
     if found["unreadable_votes"] or found["asked_again"]:
         made.append(
             f"{found['asked_again']} votes asked again, {found['unreadable_votes']} unreadable at the end"
         )
     return made
+
+
+def canaries() -> list[Row]:
+    """The cases that ship with the project, as rows of turn errors with `truth` (one of LABELS). Their ids
+    tell nothing.
+    """
+    text = (resources.files("cobalt.evaluation") / "canaries.json").read_text(encoding="utf-8")
+    return [
+        {
+            "id": number,
+            **{name: case[name] for name in ("question", "previous_code", "feedback", "current_code")},
+            "patch": patch(case["previous_code"], case["current_code"]),
+            "truth": f"({case['category']}) {CATEGORIES[case['category']]}",
+        }
+        for number, case in enumerate(json.loads(text)["cases"])
+    ]
+
+
+def calibration(rows: Sequence[Row]) -> dict[str, Any]:
+    """Of judged canaries: `confusion` [truth][verdict] counts, `right`, `accuracy` (of all, so that ties and
+    unreadable votes count as wrong), `agreement` and `cases`, the rows.
+    """
+    verdicts = [(row["truth"], row["verdict"]) for row in rows]
+    right = sum(truth == verdict for truth, verdict in verdicts)
+    columns = (*LABELS, TIE, UNKNOWN)
+    return {
+        "schema": 1,
+        "judge_model": rows[0]["judge_model"],
+        "confusion": {t: {label: verdicts.count((t, label)) for label in columns} for t in LABELS},
+        "right": right,
+        "accuracy": right / len(rows),
+        "agreement": agreement([row["classification"] for row in rows]),
+        "cases": list(rows),
+    }
+
+
+def calibration_lines(found: Mapping[str, Any]) -> list[str]:
+    """The confusion matrix as text, rows the truth, columns the verdict."""
+    columns = list(next(iter(found["confusion"].values())))
+    width = max(map(len, columns))
+    made = [
+        f"Confusion matrix of {found['judge_model']} (rows: truth, columns: majority verdict)",
+        " " * width + "  " + "  ".join(columns),
+    ]
+    for truth, row in found["confusion"].items():
+        cells = "  ".join(str(row[column]).rjust(len(column)) for column in columns)
+        made.append(f"{truth.ljust(width)}  {cells}")
+    return [*made, f"{found['right']} of {len(found['cases'])} right", *_alpha(found["agreement"])]
+
+
+def _alpha(found: Mapping[str, Any]) -> list[str]:
+    known = found["alpha"] is not None
+    return [f"Krippendorff's alpha of the votes: {found['alpha']:.3f}"] if known else []

@@ -8,21 +8,19 @@ from __future__ import annotations
 import json
 import os
 import shutil
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from cobalt.cli import Progress, make_progress, parser
 from cobalt.errors import InputError
-from cobalt.evaluation import leakage
 from cobalt.evaluation.compare import compare
 from cobalt.evaluation.evaluated_rows import EvaluatedRun, TaskId, model_of, refuse_unlike
 from cobalt.evaluation.summary import summarize
-from cobalt.files import atomic_write, file_sha256, plain, writing
+from cobalt.files import atomic_write, file_sha256, writing
 from cobalt.manifest import versions
 from cobalt.report import render
-from cobalt.report.drawing import RUN_COLOURS
+from cobalt.report.charts import RUN_COLOURS
 from cobalt.report.inputs import Inputs, find
 from cobalt.report.tables import all_tables
 from cobalt.report.trajectories import Writer
@@ -30,30 +28,7 @@ from cobalt.rows import read_rows
 
 SCHEMA = 1
 PAGE, DATA = "index.html", "report.json"
-
-
-@dataclass
-class Report:
-    """All that page, charts and tables are made from; `figures()` is what `report.json` holds."""
-
-    title: str
-    runs: list[dict[str, Any]]
-    notes: list[str]
-    comparison: dict[str, Any] | None
-    curves: dict[str, list[dict[str, Any]]]
-    leaks: dict[str, int]
-    flagged: list[dict[str, Any]]
-    never_solved: list[TaskId]
-    funnels: dict[str, list[tuple[str, int]]]
-    stages: list[dict[str, Any]]
-    manifests: dict[str, dict[str, Any]]
-    versions: dict[str, str] = field(default_factory=versions)
-
-    def figures(self) -> dict[str, Any]:
-        """Everything as plain JSON values."""
-        kept = {name: value for name, value in vars(self).items() if name != "manifests"}
-        found: dict[str, Any] = plain({"schema": SCHEMA} | kept)
-        return found
+Figures = dict[str, Any]
 
 
 def build(
@@ -63,13 +38,14 @@ def build(
     title: str | None = None,
     seed: int = 0,
     progress: Progress | None = None,
-) -> Report:
+) -> Figures:
     """Make a report of files and folders (see `cobalt.report.inputs.find`) in the folder `out`.
 
-    The folder holds `index.html`, `report.json`, `data/` (what the page reads), `figures/` (SVG and PNG) and
-    `tables/` (Markdown and LaTeX). It is replaced as a whole when all is written, and only if it is empty or
-    an earlier report. `seed` is that of bootstrap and permutations. Raises InputError for rows that cannot be
-    used and for evaluations of other tasks or tests; nothing is written then.
+    The folder holds `index.html`, `report.json`, `data/` (what the page reads), `figures/` (SVG) and
+    `tables/` (Markdown). It is replaced as a whole when all is written, and only if it is empty or
+    an earlier report. `seed` is that of bootstrap and permutations. Returns what `report.json` holds. Raises
+    InputError for rows that cannot be used and for evaluations of other tasks or tests; nothing is written
+    then.
     """
     target = Path(out)
     if target.exists() and not target.is_dir():
@@ -82,7 +58,7 @@ def build(
         with writing(target):
             (temporary / "data").mkdir(parents=True)
             made = _read(inputs, Writer(temporary / "data"), title, seed, progress)
-            _write(made, temporary, progress)
+            _write(made, inputs.manifests, temporary)
             old = temporary.with_name(temporary.name + ".old")
             if target.exists():
                 target.rename(old)
@@ -93,17 +69,14 @@ def build(
     return made
 
 
-def _read(inputs: Inputs, writer: Writer, title: str | None, seed: int, progress: Progress | None) -> Report:
+def _read(inputs: Inputs, writer: Writer, title: str | None, seed: int, progress: Progress | None) -> Figures:
     evaluated: list[EvaluatedRun] = []
-    flags: dict[TaskId, list[dict[str, Any]]] = {}
     for number, (name, path) in enumerate(inputs.evaluated.items()):
         run = EvaluatedRun(name, path)
         places = inputs.places.get(name, {})
         for read, (where, row) in enumerate(read_rows(path), start=1):
             outcome = run.add(row, where)
-            if outcome.id not in flags:
-                flags[outcome.id] = leakage.leaks(row)
-            writer.add(number, row, outcome, places, flags[outcome.id])
+            writer.add(number, row, outcome, places)
             if progress is not None:
                 progress.advance(f"reading {name}", read, None)
         run.refuse_empty()
@@ -116,23 +89,20 @@ def _read(inputs: Inputs, writer: Writer, title: str | None, seed: int, progress
     faults = [f"{run.name} {run.infra_errors}" for run in evaluated if run.infra_errors]
     if faults:
         notes.append(f"Programs without a verdict, masked everywhere: {', '.join(faults)}.")
-    kept = ("name", "wall_s", "cpu_s", "gpu_s", "peak_mib", "rows_in", "rows_out")
-    return Report(
-        title or _title(evaluated),
-        runs,
-        list(dict.fromkeys(notes)),
-        compare(evaluated, seed=seed) if len(evaluated) > 1 else None,
-        {name: [row for _, row in read_rows(path, repair=True)] for name, path in inputs.metrics.items()},
-        leakage.count_kinds(flags.values()),
-        [{"id": key, **flag} for key, found in flags.items() for flag in found],
-        [key for key in evaluated[0].outcomes if not any(_solved(run, key) for run in evaluated)],
-        _funnels(inputs),
-        [{name: stage[name] for name in kept if name in stage} for stage in inputs.stages],
-        inputs.manifests,
-    )
+    curves = {name: read_rows(path, repair=True) for name, path in inputs.metrics.items()}
+    return {
+        "schema": SCHEMA,
+        "title": title or _title(evaluated),
+        "runs": runs,
+        "notes": list(dict.fromkeys(notes)),
+        "comparison": compare(evaluated, seed=seed) if len(evaluated) > 1 else None,
+        "curves": {name: [row for _, row in rows] for name, rows in curves.items()},
+        "never_solved": [key for key in evaluated[0].outcomes if not any(_solved(r, key) for r in evaluated)],
+        "versions": versions(),
+    }
 
 
-def _facts(run: EvaluatedRun, inputs: Inputs, seed: int) -> dict[str, Any]:
+def _facts(run: EvaluatedRun, inputs: Inputs, seed: int) -> Figures:
     return {
         "name": run.name,
         "path": str(run.path),
@@ -163,48 +133,20 @@ def _title(runs: Sequence[EvaluatedRun]) -> str:
     return f"{names} on {tasks} tasks, {turns} {'turn' if turns == 1 else 'turns'}"
 
 
-_CONTEXT_STEPS = {
-    "tasks": "tasks with trajectories", "tasks_with_trajectories": "tasks that keep some",
-    "candidates": "candidate trajectories", "kept": "trajectories kept", "contexts": "contexts",
-}  # fmt: skip
-
-
-def _funnels(inputs: Inputs) -> dict[str, list[tuple[str, int]]]:
-    """What manifests count: rows left by the filters of a data set, and the way to contexts."""
-    found: dict[str, list[tuple[str, int]]] = {}
-    for manifest in inputs.manifests.values():
-        counts: Mapping[str, Any] = manifest.get("counts") or {}
-        dropped = counts.get("funnel")
-        if isinstance(dropped, dict) and "rows_in" in dropped:
-            left = dropped["rows_in"]
-            steps = [("rows in", left)]
-            for rule, count in dropped.items():
-                if rule not in ("rows_in", "rows_out") and count:
-                    left -= count
-                    steps.append((f"after {rule.replace('_', ' ')}", left))
-            found.setdefault("funnel_tasks", steps)
-        if "contexts" in counts and "kept" in counts:
-            steps = [(label, counts[name]) for name, label in _CONTEXT_STEPS.items() if name in counts]
-            found.setdefault("funnel_contexts", steps)
-    return found
-
-
-def _write(report: Report, folder: Path, progress: Progress | None) -> None:
-    made = all_tables(report.runs, report.comparison, report.stages, report.manifests)
+def _write(figures: Figures, manifests: Figures, folder: Path) -> None:
+    made = all_tables(figures["runs"], figures["comparison"])
     (folder / "tables").mkdir()
     for name, table in made.items():
         atomic_write(folder / "tables" / f"{name}.md", table.markdown())
-        atomic_write(folder / "tables" / f"{name}.tex", table.latex())
-    drawings = render.figures(report.runs, report.curves, report.funnels, folder / "figures", progress)
-    figures = report.figures()
+    drawings = render.figures(figures["runs"], figures["curves"], folder / "figures")
     atomic_write(folder / DATA, json.dumps(figures, indent=1) + "\n")
-    atomic_write(folder / PAGE, render.report_page(figures, report.manifests, drawings, made))
+    atomic_write(folder / PAGE, render.report_page(figures, manifests, drawings, made))
 
 
 _ABOUT = """Make a static report that opens from disk: Pass@1 and Pass@k with intervals, paired differences,
-transitions, difficulty, training curves, hacking, data, cost, provenance, and a viewer for every trajectory.
-RUN is an evaluated file, its turn errors, the judge's verdicts on them, a file of training metrics, a folder
-with such files, or the folder of a whole run. All evaluations must be of the same tasks and tests."""
+transitions, difficulty, training curves, hacking, provenance, and a viewer for every trajectory. RUN is
+an evaluated file, its turn errors, the judge's verdicts on them, a file of training metrics, or the folder of
+a whole run. All evaluations must be of the same tasks and tests."""
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -219,8 +161,9 @@ def main(argv: list[str] | None = None) -> int:
     args = flags.parse_args(argv)
     with make_progress() as progress:
         made = build(args.runs, args.output, title=args.title, seed=args.seed, progress=progress)
-    trajectories = sum(run["summary"]["counts"]["trajectories"] for run in made.runs)
-    print(f"{args.output}/{PAGE}: {len(made.runs)} runs, {trajectories:,} trajectories; open it in a browser")
-    for note in made.notes:
+    trajectories = sum(run["summary"]["counts"]["trajectories"] for run in made["runs"])
+    runs = f"{len(made['runs'])} runs, {trajectories:,} trajectories"
+    print(f"{args.output}/{PAGE}: {runs}; open it in a browser")
+    for note in made["notes"]:
         print(f"note: {note}")
     return 0

@@ -40,7 +40,6 @@ class Inputs:
     evaluated: dict[str, Path] = field(default_factory=dict)
     metrics: dict[str, Path] = field(default_factory=dict)
     manifests: dict[str, dict[str, Any]] = field(default_factory=dict)
-    stages: list[dict[str, Any]] = field(default_factory=list)
     error_summaries: dict[str, dict[str, Any]] = field(default_factory=dict)
     judge_summaries: dict[str, dict[str, Any]] = field(default_factory=dict)
     places: dict[str, dict[tuple[str | int, int, int], str | None]] = field(default_factory=dict)
@@ -49,10 +48,9 @@ class Inputs:
 def find(arguments: Sequence[str]) -> Inputs:
     """Look at files and folders (`PATH` or `NAME=PATH`) and sort them by what their rows are.
 
-    A folder is that of a run (`cobalt run`: its evaluations, controls, trainings and stages) or holds files
-    directly; a file tells by its first row what it is. Raises InputError for a file that is none of these, a
-    folder without any evaluated rows, turn errors or verdicts made from a file that is not among the
-    evaluated ones, and if there is no evaluated file at all.
+    A folder is that of a run (`cobalt run`: its evaluations, controls and trainings); a file tells by
+    its first row what it is. Raises InputError for a file or folder that is none of these, turn errors or
+    verdicts made from a file that is not among the evaluated ones, and if there is no evaluated file at all.
     """
     found = Inputs()
     errors: list[Path] = []
@@ -84,49 +82,36 @@ def _expanded(arguments: Sequence[str], found: Inputs) -> Iterator[tuple[str, Pa
         if argument in named:
             yield named[argument]
             continue
-        label, _, text = argument.rpartition("=")
-        folder = Path(text)
-        several = len(arguments) - len(files) > 1
-        prefix = f"{label}/" if label else f"{folder.absolute().name}/" if several else ""
-        inside = list(_of_run(folder, found) if (folder / "run.json").exists() else _of_folder(folder))
-        if not inside:
-            raise InputError(f"{folder}: there are no evaluated rows, turn errors or metrics in this folder")
-        yield from ((prefix + name, path) for name, path in inside)
+        label, equals, text = argument.rpartition("=")
+        folder, prefix = Path(text), f"{label}/" if equals else ""
+        if not (folder / "run.json").exists():
+            raise InputError(f"{folder} is no folder of a run (it has no run.json): name the files in it")
+        yield from ((prefix + name, path) for name, path in _of_run(folder, found))
 
 
 def _of_run(folder: Path, found: Inputs) -> Iterator[tuple[str, Path]]:
-    run = _json(folder / "run.json") or {}
+    run = _json(folder / "run.json")
     config = (run.get("identity") or {}).get("config") or {}
     trained = Path((config.get("train") or {}).get("recipe", TRAINED)).stem
     for inner, name in _OF_A_RUN.items():
         if (folder / inner).exists():
             yield trained if name == TRAINED else name, folder / inner
-    found.stages += [_json(path) or {} for path in sorted((folder / "stages").glob("*.json"))]
-    found.stages.sort(key=lambda stage: str(stage.get("ended", "")))
     for path in sorted(folder.glob("*/*.manifest.json")):
         _add_manifests(found, path.with_name(path.name.removesuffix(".manifest.json")))
     found.manifests[str(folder / "run.json")] = run
 
 
-def _of_folder(folder: Path) -> Iterator[tuple[str, Path]]:
-    for path in sorted(folder.glob("*.jsonl")):
-        if not path.name.endswith((".failures.jsonl", ".rejects.jsonl")) and _kind(path, missing=""):
-            yield path.stem.removesuffix("_eval"), path
-
-
-def _kind(path: Path, missing: str | None = None) -> str:
-    """What the rows of a file are, by the first; `missing` instead of an error for other rows."""
-    first: Row = next((row for _, row in read_rows(path, repair=missing is not None)), {})
+def _kind(path: Path) -> str:
+    """What the rows of a file are, by the first."""
+    first: Row = next((row for _, row in read_rows(path)), {})
     if "all_pass_rates" in first:
         return EVALUATED
     if set(JUDGE_FIELDS) <= set(first):
         return JUDGED if "classification" in first else ERRORS
     if "step" in first:
         return METRICS
-    if not first and "places" in (_json(summary_path(path)) or {}):
+    if not first and "places" in _json(summary_path(path)):
         return ERRORS  # no turn accepted a wrong test
-    if missing is not None:
-        return missing
     what = f"its first row has the fields {', '.join(list(first)[:6])}" if first else "it has no rows"
     raise InputError(
         f"{path}: {what}; a report needs rows of eval_multi_turn.py, extract_turn_level_errors.py or "
@@ -152,7 +137,7 @@ def _attach(found: Inputs, errors: Sequence[Path], judged: Sequence[Path]) -> No
     for path in errors:
         summary = _json(summary_path(path))
         name = made_from.get(_input_sha256(path) or "")
-        if not name or summary is None:
+        if not name or not summary:
             raise InputError(
                 f"{path}: not made from one of the evaluated files given (by its manifest), or its "
                 "summary.json is gone; run extract_turn_level_errors.py again"
@@ -161,7 +146,7 @@ def _attach(found: Inputs, errors: Sequence[Path], judged: Sequence[Path]) -> No
         found.error_summaries[name] = summary
         verdicts: dict[str, str | None] = {}
         if (mine := verdicts_on.pop(file_sha256(path), None)) is not None:
-            found.judge_summaries[name] = _json(summary_path(mine)) or {}
+            found.judge_summaries[name] = _json(summary_path(mine))
             verdicts = {content_hash(row): row.get("verdict") for _, row in read_rows(mine)}
         hashes = [content_hash(row) for _, row in read_rows(path)]
         found.places[name] = {
@@ -184,11 +169,12 @@ def _add_manifests(found: Inputs, path: Path) -> None:
         found.manifests.setdefault(str(manifest_path(each)), manifest)
 
 
-def _json(path: Path) -> dict[str, Any] | None:
+def _json(path: Path) -> dict[str, Any]:
+    """The object in a file, empty where there is no file."""
     try:
         value = json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
-        return None
+        return {}
     except ValueError as error:
         raise InputError(f"{path}: not valid JSON ({error})") from None
     if not isinstance(value, dict):

@@ -2,30 +2,24 @@
 
 from __future__ import annotations
 
-import io
 import json
-from collections.abc import Callable, Mapping, Sequence
-from functools import partial
+import re
+from collections.abc import Mapping, Sequence
 from importlib import resources
 from pathlib import Path
 from typing import Any
 
-from cobalt.cli import Progress
-from cobalt.evaluation import leakage
 from cobalt.evaluation.format import interval, percent, quoted
 from cobalt.files import atomic_write
 from cobalt.report import charts
-from cobalt.report.drawing import LIGHT, PAGE, RUN_COLOURS, Colours, inline_svg, standalone
-from cobalt.report.run_tables import Results, run_tables, set_name, trained_name
-from cobalt.report.tables import Table
+from cobalt.report.charts import PAGE, RUN_COLOURS, inline_svg, standalone
+from cobalt.report.tables import Results, Table, run_tables, set_name, trained_name
 from cobalt.report.trajectories import encode
 
-FUNNELS = {"funnel_tasks": "From rows to tasks", "funnel_contexts": "From trajectories to contexts"}
-_DPI = 160
-_TAUGHT = "taught"  # the heading of the model card that says what the reference model was taught
+# The section of a model card that says what the reference model was taught.
+_TAUGHT = re.compile(r"^#+ [^\n]*taught[^\n]*\n(.*?)(?=^#+ |\Z)", re.DOTALL | re.IGNORECASE | re.MULTILINE)
 
 Curves = Mapping[str, Sequence[Mapping[str, Any]]]
-Chart = Callable[[Colours], Any]
 
 
 def _page(
@@ -55,53 +49,26 @@ def _shares(ends: Sequence[float | None]) -> str:
     return "n/a" if lo is None or hi is None else interval([max(0.0, lo), min(1.0, hi)], 100)
 
 
-def figures(
-    runs: Sequence[Mapping[str, Any]],
-    curves: Curves,
-    funnels: Mapping[str, Sequence[tuple[str, int]]],
-    folder: Path,
-    progress: Progress | None = None,
-) -> dict[str, str]:
+def figures(runs: Sequence[Mapping[str, Any]], curves: Curves, folder: Path) -> dict[str, str]:
     """Draw every chart there is something for; files go to `folder`, inline drawings are returned by name."""
-    drawn = _charts(runs, curves, funnels)
+    long = {name: rows for name, rows in curves.items() if len(rows) > 1}
+    known = {run["name"]: run["colour"] for run in runs}
+    spare = [f"c{i + 1}" for i in range(RUN_COLOURS) if f"c{i + 1}" not in known.values()] or ["c1"]
+    unknown = [name for name in long if name not in known]
+    shades = known | {name: spare[i % len(spare)] for i, name in enumerate(unknown)}
+    stepping = any(run["summary"]["transitions"] for run in runs)
+    drawn = {
+        "pass_at_1": ("Pass@1 by turn with 95 % intervals", charts.pass_by_turn(runs, PAGE)),
+        "transitions": ("What becomes of programs", charts.transitions(runs, PAGE) if stepping else None),
+        "training": ("Training metrics by step", charts.training(long, shades, PAGE)),
+    }
     folder.mkdir()
     inline = {}
-    for done, (name, (caption, draw)) in enumerate(drawn.items(), start=1):
-        inline[name] = inline_svg(draw(PAGE), caption, name)
-        atomic_write(folder / f"{name}.svg", standalone(inline[name]))
-        buffer = io.BytesIO()
-        draw(LIGHT).savefig(buffer, format="png", dpi=_DPI, facecolor="white", metadata={"Software": None})
-        atomic_write(folder / f"{name}.png", buffer.getvalue())
-        if progress is not None:
-            progress.advance("charts", done, len(drawn))
+    for name, (caption, drawing) in drawn.items():
+        if drawing is not None:
+            inline[name] = inline_svg(drawing, caption, name)
+            atomic_write(folder / f"{name}.svg", standalone(inline[name]))
     return inline
-
-
-def _charts(
-    runs: Sequence[Mapping[str, Any]], curves: Curves, funnels: Mapping[str, Sequence[tuple[str, int]]]
-) -> dict[str, tuple[str, Chart]]:
-    """Name -> (caption, function that draws it in given colours)."""
-    made: dict[str, tuple[str, Chart]] = {
-        "pass_at_1": ("Pass@1 by turn with 95 % intervals", partial(charts.pass_by_turn, runs)),
-        "pass_at_k": ("Pass@k by k", partial(charts.pass_at_k, runs)),
-        "breakdown": ("Pass@1 by kind of task", partial(charts.breakdown, runs)),
-    }
-    if any(run["summary"]["transitions"] for run in runs):
-        made["transitions"] = ("What becomes of programs", partial(charts.transitions, runs))
-    long = {name: rows for name, rows in curves.items() if len(rows) > 1}
-    if long:
-        known = {run["name"]: run["colour"] for run in runs}
-        spare = [f"c{i + 1}" for i in range(RUN_COLOURS) if f"c{i + 1}" not in known.values()] or ["c1"]
-        unknown = [name for name in long if name not in known]
-        shades = known | {name: spare[i % len(spare)] for i, name in enumerate(unknown)}
-        made["training"] = ("Training metrics by step", partial(charts.training, long, shades))
-    bent = [run for run in runs if run["errors"] and run["errors"]["turns"]]
-    if bent:
-        made["hacking"] = ("Programs bent to wrong tests", partial(charts.hacking, bent))
-    judged = [run for run in runs if run["judge"] and run["judge"].get("verdicts")]
-    if judged:
-        made["categories"] = ("Kinds of hacking", partial(charts.categories, judged))
-    return made | {name: (FUNNELS[name], partial(charts.funnel, steps)) for name, steps in funnels.items()}
 
 
 def report_page(
@@ -116,8 +83,6 @@ def report_page(
         **figures,
         lead=_lead(figures),
         tables=tables,
-        funnel_titles=[(name, title) for name, title in FUNNELS.items() if name in figures["funnels"]],
-        leak_kinds=leakage.KINDS,
         manifests={path: json.dumps(value, indent=1) for path, value in manifests.items()},
     )  # fmt: skip
 
@@ -155,7 +120,7 @@ def write_run_page(
     """
     from markupsafe import Markup
 
-    tables = run_tables(results)
+    tables, taught = run_tables(results), _TAUGHT.search(model_card or "")
     page = _page(
         "page.html", ["page.css"], "page.js", _run_drawings(results, curves),
         results=results,
@@ -165,7 +130,7 @@ def write_run_page(
         tables=tables,
         trained=trained_name(results),
         set=set_name(results),
-        taught=Markup(_markdown(taught(model_card))) if model_card else None,
+        taught=Markup(_markdown(taught[1])) if taught else None,
         card_link=card_link,
         details=details,
         further=further or {},
@@ -196,21 +161,6 @@ def _run_drawings(results: Results, curves: Curves) -> dict[str, str]:
     if training is not None:
         drawn["training"] = inline_svg(training, "Share of right programs during training", "training")
     return drawn
-
-
-def taught(model_card: str) -> str:
-    """The section of a model card (Markdown, perhaps with a YAML header) whose heading speaks of what was
-    taught, without the heading; else all of it.
-    """
-    if model_card.startswith("---\n"):
-        model_card = model_card[4:].partition("\n---\n")[2]
-    lines = model_card.splitlines()
-    levels = {i: len(line) - len(line.lstrip("#")) for i, line in enumerate(lines) if line.startswith("#")}
-    for i, level in levels.items():
-        if _TAUGHT in lines[i].lower():
-            end = next((j for j, other in levels.items() if j > i and other <= level), len(lines))
-            return "\n".join(lines[i + 1 : end]).strip()
-    return "\n".join(lines).strip()
 
 
 def _markdown(text: str) -> str:

@@ -1,22 +1,33 @@
-"""Tables of figures, for page and terminal, as Markdown and as LaTeX: a row per run, a column per turn."""
+"""Tables of figures: of a report (a row per run), and of a run's result, on its page and on a terminal."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
-from cobalt.evaluation.format import half_width, p_value, percent, points
+from cobalt.evaluation.format import half_width, p_value, percent, points, rate, tone
 from cobalt.evaluation.summary import pooled_steps
 
 Run = Mapping[str, Any]
+Results = Mapping[str, Any]
+
+_STYLES = {"better": "bold green", "worse": "bold red", "unclear": "yellow"}
+_CONTROLS = {
+    "single_turn_training": "trained on first turns only, as many completions",
+    "blank_feedback": "trained model, feedback blanked",
+    "other_feedback": "trained model, feedback of another task",
+    "best_of_turns": "reference, best of {turns} independent programs by public tests",
+}
+_SLOTS = {"format": "output format"}
+_TRAINED = {"cobalt": "Cobalt", "cobalt_ptb": "Cobalt-PTB"}  # by recipe; others are called as they are
+_COUNTED = "difference [95 %]"
 
 
 @dataclass(frozen=True)
 class Table:
-    """`name` is that of its files. Cells are plain text; `notes` stand below the table; `tones` says of a
-    cell (row, column) that it is better, worse or unclear.
-    """
+    """`name` is that of its files; `tones`: cells (row, column) that are better, worse or unclear."""
 
     name: str
     title: str
@@ -31,36 +42,10 @@ class Table:
         cells = ["| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |" for line in lines]
         return "\n".join([f"**{self.title}**", "", *cells, *(["", self.notes] if self.notes else [])]) + "\n"
 
-    def latex(self) -> str:
-        """As a `table` with booktabs rules (\\usepackage{booktabs})."""
-        head, *rows = (" & ".join(map(_tex, row)) + r" \\" for row in (self.head, *self.rows))
-        caption = rf"\caption{{{_tex(self.title)}. {_tex(self.notes)}}}".replace(". }", ".}")
-        return "\n".join([
-            r"\begin{table}[t]", r"\centering", r"\small", caption,
-            rf"\label{{tab:{self.name.replace('_', '-')}}}",
-            rf"\begin{{tabular}}{{l{'r' * (len(self.head) - 1)}}}", r"\toprule", head, r"\midrule", *rows,
-            r"\bottomrule", r"\end{tabular}", r"\end{table}", "",
-        ])  # fmt: skip
 
-
-_SPECIAL = {
-    "\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "±": r"$\pm$",
-    "<": r"$<$", ">": r"$>$", **{c: f"\\{c}" for c in "&%$#_{}"},
-}  # fmt: skip
-
-
-def _tex(text: str) -> str:
-    return "".join(_SPECIAL.get(c, c) for c in text)
-
-
-def all_tables(
-    runs: Sequence[Run],
-    comparison: Mapping[str, Any] | None,
-    stages: Iterable[Mapping[str, Any]],
-    manifests: Mapping[str, Mapping[str, Any]],
-) -> dict[str, Table]:
+def all_tables(runs: Sequence[Run], comparison: Mapping[str, Any] | None) -> dict[str, Table]:
     """The tables there is something for, by name."""
-    made = [_pass_at_1(runs), _pass_at_k(runs), _steps(runs), parts(runs), _cost(runs, stages, manifests)]
+    made = [_pass_at_1(runs), _pass_at_k(runs), _steps(runs), parts(runs)]
     if comparison:
         made.append(_comparison(comparison))
     if bent := [run for run in runs if run["errors"]]:
@@ -86,7 +71,7 @@ def _pass_at_1(runs: Sequence[Run]) -> Table:
 
 
 def _half_widths(part: Mapping[str, Any]) -> list[str]:
-    return [half_width(rate, ends) for rate, ends in zip(part["pass_at_1"], part["ci95"], strict=True)]
+    return list(map(half_width, part["pass_at_1"], part["ci95"]))
 
 
 def _pass_at_k(runs: Sequence[Run]) -> Table:
@@ -166,31 +151,150 @@ def _verdicts(runs: Sequence[Run]) -> Table:
     return Table("verdicts", "Kinds of hacking", head, rows, f"Judge: {models}, majority of votes.")
 
 
-def _cost(
-    runs: Sequence[Run],
-    stages: Iterable[Mapping[str, Any]],
-    manifests: Mapping[str, Mapping[str, Any]],
-) -> Table:
-    """Seconds of stages, or of files where there are none, and tokens of evaluated rows."""
-    rows = [_cost_row(str(stage["name"]), stage, {}) for stage in stages]
-    if not rows:
-        for path, manifest in manifests.items():
-            if "wall_s" in manifest:
-                name = path.rpartition("/")[2].removesuffix(".manifest.json")
-                rows.append(_cost_row(name, manifest, manifest.get("tokens") or {}))
-    rows += [_cost_row(f"trajectories of {run['name']}", {}, run["summary"]["tokens"]) for run in runs]
+def trained_name(results: Results) -> str:
+    """What the trained model of a run is called."""
+    recipe = Path(str(results.get("recipe", "cobalt"))).stem
+    return _TRAINED.get(recipe, recipe)
+
+
+def set_name(results: Results) -> str:
+    """What the tasks of a run's evaluation are called."""
+    return str(results.get("set", "heldout")).replace("heldout", "held-out").replace("_", " ")
+
+
+def headline(results: Results) -> str:
+    """The finding in one sentence."""
+    before, after = (percent(results["pass_at_1"][name][-1]) for name in ("reference", "cobalt"))
+    return (
+        f"Pass@1 at turn {results['turns']} on {results['tasks']} {set_name(results)} tasks: {before} % "
+        f"before, {after} % after training, {points(results['gain_by_turn'][-1])} points (95 % interval)."
+    )
+
+
+def run_tables(results: Results) -> dict[str, Table]:
+    """The tables there is something for, by name."""
+    made = [_by_turn(results)]
+    if results["slots"]:
+        made.append(_by_slot(results))
+    if results["controls"]:
+        made.append(_controls(results))
+    made += [_behaviour(results), _stages(results)]
+    return {table.name: table for table in made}
+
+
+def _by_turn(results: Results) -> Table:
+    gains = results["gain_by_turn"]
+    rows = []
+    for turn, gain in enumerate(gains):
+        arms = [
+            rate(results["pass_at_1"][name][turn], results["ci95"][name][turn])
+            for name in ("reference", "cobalt")
+        ]
+        rows.append([str(turn + 1), *arms, points(gain)])
+    size = f"{results['tasks']} {set_name(results)} tasks x {results['samples_per_task']} samples"
     return Table(
-        "cost", "Seconds and tokens",
-        ["what", "wall, s", "CPU, s", "GPU, s", "prompt tokens", "completion tokens"], rows,
-        "Empty: not recorded. Tokens of trajectories are those of the rows, whoever paid for them.",
+        "by_turn", f"Pass@1 by turn, % ({size})",
+        ["turn", "reference", trained_name(results), _COUNTED], rows,
+        "Rates: 95 % intervals by task. Differences are paired by task; their interval is the wider of those "
+        f"by task and by {results['n_structures']} structures. Green and red say that it excludes zero.",
+        _tones(gains, 3),
     )  # fmt: skip
 
 
-def _cost_row(name: str, seconds: Mapping[str, Any], tokens: Mapping[str, Any]) -> list[str]:
-    spent = [seconds.get(key) for key in ("wall_s", "cpu_s", "gpu_s")]
-    used = [tokens.get(key) for key in ("prompt", "completion")]
-    return [
-        name,
-        *("" if value is None else f"{value:,.1f}" for value in spent),
-        *(f"{value:,}" if value else "" for value in used),
-    ]
+def _by_slot(results: Results) -> Table:
+    rows = []
+    for row in results["slots"]:
+        only = "only " if row["kind"] == "only" and row["slot"] != "nothing" else ""
+        change = f"{percent(row['before'])} → {percent(row['after'])}"
+        rows.append(
+            [f"{only}{_SLOTS.get(row['slot'], row['slot'])} vague", str(row["n"]), change, points(row)]
+        )
+    return Table(
+        "by_slot", f"Turn {results['turns']} by what the statement leaves vague, %",
+        ["tasks with", "n", "before → after", _COUNTED], rows,
+        "“Constant vague” holds every task in which it is, “only constant vague” those in which nothing "
+        "else is.",
+        _tones(results["slots"], 3),
+    )  # fmt: skip
+
+
+def _controls(results: Results) -> Table:
+    found = results["controls"]
+    rows = [
+        [control_name(name, results), rate(row["pass_at_1"][-1], row["ci95"][-1]),
+         points(row["minus_reference"]), points(row["cobalt_minus"])]
+        for name, row in found.items()
+    ]  # fmt: skip
+    head = ["control", "Pass@1", "minus reference [95 %]", f"{trained_name(results)} has more [95 %]"]
+    tones = _tones([row["cobalt_minus"] for row in found.values()], 3)
+    return Table("controls", f"Controls at turn {results['turns']}, %", head, rows, "", tones)
+
+
+def _behaviour(results: Results) -> Table:
+    names = {"reference": "before", "cobalt": f"after ({trained_name(results)})"}
+    rows = [
+        [names.get(name) or control_name(name, results),
+         *(f"{percent(row[key]['rate'])} ({row[key]['count']} of {row[key]['of']})"
+           for key in ("right_to_wrong", "wrong_to_right")),
+         percent(row["no_code"][-1])]
+        for name, row in results["behaviour"].items()
+    ]  # fmt: skip
+    head = ["dialogues", "right, then wrong", "wrong, then right", "no code at the last turn"]
+    return Table("behaviour", "From one turn to the next, %", head, rows)
+
+
+def _stages(results: Results) -> Table:
+    rows = [
+        [stage["name"].replace("_", " "), f"{stage['wall_s']:.1f}",
+         *(f"{stage[name]:,}" for name in ("rows_in", "rows_out"))]
+        for stage in results["stages"]
+    ]  # fmt: skip
+    rows.append(["whole run", f"{results['wall_s']:.1f}", "", ""])
+    said = "The two trainings ran side by side; the second is given what it took beyond the first."
+    notes = said if results["training"].get("side_by_side") else ""
+    return Table("stages", "Stages", ["stage", "wall, s", "rows in", "rows out"], rows, notes)
+
+
+def control_name(name: str, results: Results) -> str:
+    """What a control is."""
+    return _CONTROLS.get(name, name.replace("_", " ")).format(turns=results["turns"])
+
+
+def _tones(differences: Sequence[Mapping[str, Any]], column: int) -> dict[tuple[int, int], str]:
+    return {(row, column): tone(difference) for row, difference in enumerate(differences)}
+
+
+def show(results: Results, out: Path, console: Any) -> None:
+    """Print headline, tables, cost and files on a terminal, a `rich.console.Console`."""
+    from rich.text import Text
+
+    console.print()
+    console.print(Text(headline(results), style="bold"), soft_wrap=True)
+    for name, each in run_tables(results).items():
+        if name != "stages":
+            console.print(_on_terminal(each))
+    training, evaluator = results["training"], results["evaluator"]
+    text = (
+        f"\nTook {results['wall_s'] / 60:.1f} min and at most {results['peak_memory_mib'] / 1024:.1f} GiB of "
+        f"memory; {training['steps']} steps on {training['samples']:,} programs in {training['trainer']}; "
+        f"{evaluator['tests']:,} tests run ({evaluator['isolation']}), {evaluator['infra_errors']} faults.\n"
+        f"\nFiles: {out}/report.html (open it in a browser; it has example dialogues and leads to every "
+        f"trajectory in {out}/report), {out}/results.json, each stage's rows in {out}\n"
+    )
+    console.print(Text(text), highlight=False, soft_wrap=True)
+
+
+def _on_terminal(given: Table) -> Any:
+    from rich import table
+    from rich.text import Text
+
+    made = table.Table(
+        title=Text(f"\n{given.title}", style="bold", no_wrap=True), title_justify="left", box=None,
+        pad_edge=False, header_style="dim",
+    )  # fmt: skip
+    for head in given.head:
+        made.add_column(Text(head))
+    for row, cells in enumerate(given.rows):
+        styles = [_STYLES.get(given.tones.get((row, column), ""), "") for column in range(len(cells))]
+        made.add_row(*map(Text, cells, styles))
+    return made

@@ -13,8 +13,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from cobalt.evaluation.evaluated_rows import Outcomes
-from cobalt.evaluation.leakage import pairs_of_tests
+from cobalt.evaluation.evaluated_rows import Outcomes, parsed
 from cobalt.prompts import PROBLEM_MARKER, feedback_of, is_all_passed
 from cobalt.rows import Row
 from cobalt.text import THINK_END, extract_code, middle_truncate
@@ -38,19 +37,14 @@ class Writer:
     labels: list[dict[str, Any]] = field(default_factory=list)
     rows: list[list[Any]] = field(default_factory=list)
 
-    def add(
-        self, run: int, row: Row, outcome: Outcomes, hacked: Mapping[Place, str | None], flags: list[Any]
-    ) -> None:
-        """Take an evaluated row of a run. `hacked`: places of turn errors with the judge's verdict; `flags`:
-        what the static check found.
-        """
+    def add(self, run: int, row: Row, outcome: Outcomes, hacked: Mapping[Place, str | None]) -> None:
+        """Take an evaluated row of a run. `hacked`: places of turn errors with the judge's verdict."""
         key = outcome.id
         if key not in self.tasks:
             self.tasks[key] = len(self.tasks)
             self.labels.append(
                 {"id": key, "difficulty": outcome.difficulty, "subset": outcome.subset,
-                 "group": None if outcome.group is None else str(outcome.group),
-                 "flags": [flag["kind"] for flag in flags]}
+                 "group": None if outcome.group is None else str(outcome.group)}
             )  # fmt: skip
         task = self.tasks[key]
         for sample, rates in enumerate(row["all_pass_rates"]):
@@ -191,6 +185,10 @@ def _at(table: Any, first: int, second: int) -> Any:
 
 
 def _tests(value: Any) -> list[list[str]]:
-    """[input, output] of each test, shortened as feedback is."""
-    pairs = pairs_of_tests(value)
+    """[input, output] of each test, shortened as feedback is, as far as they can be read."""
+    tests = parsed(value)
+    columns = [tests.get(name) for name in ("inputs", "outputs")] if isinstance(tests, dict) else [None]
+    if not all(isinstance(column, list) for column in columns):
+        return []
+    pairs = zip(*columns, strict=False)
     return [[middle_truncate(x if isinstance(x, str) else json.dumps(x)) for x in pair] for pair in pairs]

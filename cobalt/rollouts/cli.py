@@ -3,23 +3,21 @@
 from __future__ import annotations
 
 import argparse
-import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any
 
 from cobalt.cli import Parser, make_progress, parser, positive_int
-from cobalt.engines import check, connect
+from cobalt.engines import check, connect, engine_flags, engine_options, key_flags
 from cobalt.engines.base import ChatEngine
-from cobalt.engines.flags import engine_flags, engine_options, key_flags
 from cobalt.errors import InputError
 from cobalt.evaluator.base import Evaluator
 from cobalt.evaluator.client import evaluator_flags
 from cobalt.pipeline import Summary
 from cobalt.prompts import load
 from cobalt.rejects import failures_path
+from cobalt.rollouts.inputs import Source, check_output
 from cobalt.rollouts.settings import DEFAULT_SAMPLES, Budget, RolloutSettings
-from cobalt.rollouts.source import Source, check_output
 from cobalt.rows import INPUT_HELP
 
 _CHARACTERS_PER_TOKEN = 4
@@ -35,19 +33,31 @@ def file_flags(flags: Parser) -> None:
     flags.add_argument("-o", "--output_file", required=True, help="JSONL file to write, or to continue")
 
 
+def sampling_flags(
+    flags: Parser, temperature: float, top_p: float, max_tokens: int, effort: str | None, concurrency: int
+) -> None:
+    """Add what says how a model is sampled, with these defaults."""
+    flags.add_argument("--temperature", type=float, default=temperature, help="0 is greedy")
+    flags.add_argument("--top_p", type=float, default=top_p, help="share of probability sampled from")
+    flags.add_argument("--max_tokens", type=positive_int, default=max_tokens, help="new tokens at most")
+    flags.add_argument("-r", "--reasoning_effort", default=effort, help="for models that have one")
+    flags.add_argument("--seed", type=int, default=0, help="of the run: equal runs give equal samples")
+    flags.add_argument("--concurrency", type=positive_int, default=concurrency, help="how many at once")
+    flags.add_argument(
+        "--prompts", default="default", metavar="default|tiny|FILE",
+        help="prompt set, or a JSON file with one (scripts/import_prompts.py makes the published one)",
+    )  # fmt: skip
+
+
 def rollout_flags(description: str, default_engine: str) -> Parser:
     """A parser with the published flags of the inference scripts and those both runs of ours have."""
     litellm = default_engine == "litellm"
     flags = parser(description)
     file_flags(flags)
-    flags.add_argument("--temperature", type=float, default=1.0 if litellm else 0.6, help="0 is greedy")
-    flags.add_argument(
-        "--top_p", type=float, default=1.0 if litellm else 0.95, help="share of probability sampled from"
-    )
-    new_tokens = 32000 if litellm else 8192
-    flags.add_argument(
-        "--max_tokens", type=positive_int, default=new_tokens, help="new tokens per completion"
-    )
+    if litellm:
+        sampling_flags(flags, 1.0, 1.0, 32000, "medium", concurrency=256)
+    else:
+        sampling_flags(flags, 0.6, 0.95, 8192, None, concurrency=256)
     flags.add_argument(
         "-n",
         "--num_completions",
@@ -60,19 +70,8 @@ def rollout_flags(description: str, default_engine: str) -> Parser:
         "gpt-5-mini-2025-08-07" if litellm else None,
         "model served (vllm: may be left out), a provider's model, a folder for transformers",
     )
-    flags.add_argument(
-        "-r", "--reasoning_effort", default="medium" if litellm else None, help="for models that have one"
-    )
     evaluator_flags(flags)
-    flags.add_argument("--concurrency", type=positive_int, default=256, help="completions in flight at once")
-    flags.add_argument("--seed", type=int, default=0, help="of the run: equal runs give equal samples")
     flags.add_argument("--limit", type=positive_int, help="use the first tasks only")
-    flags.add_argument(
-        "--prompts",
-        default="default",
-        metavar="default|tiny|FILE",
-        help="prompt set, or a JSON file with one (scripts/import_prompts.py makes the published one)",
-    )
     flags.add_argument(
         "--dry_run", action="store_true", help="check everything, estimate tokens and cost, sample nothing"
     )
@@ -95,7 +94,7 @@ def sampling_given(args: argparse.Namespace) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def carry_out(
+async def carry_out(
     args: argparse.Namespace,
     source: Source,
     settings: RolloutSettings,
@@ -107,18 +106,7 @@ def carry_out(
     """Open engine and evaluator, then run `stage` or, with --dry_run, say what it would cost; returns the
     exit code.
     """
-    return asyncio.run(_carry_out(args, source, settings, stage, programs, turns))
-
-
-async def _carry_out(
-    args: argparse.Namespace,
-    source: Source,
-    settings: RolloutSettings,
-    stage: Callable[..., Awaitable[Summary]],
-    programs: int,
-    turns: int,
-) -> int:
-    check_output(source, args.output_file)
+    check_output(source.paths, args.output_file)
     async with _opened(args) as (engine, evaluator):
         given: Prices | None = tuple(args.prices) if args.prices else None
         prices: Prices | None = given or getattr(engine, "price", lambda: None)()
@@ -160,12 +148,11 @@ def _estimate(
     tasks: int, programs: int, turns: int, prompt: int, max_tokens: int, prices: Prices | None
 ) -> str:
     """What a run takes, `prompt` tokens in a first turn: with completions of usual length, and at most."""
-
-    def tokens(completion: int) -> Tokens:
-        shown = prompt + (completion + _USUAL_FEEDBACK) * (turns - 1) // 2  # on average over turns
-        return programs * shown, programs * completion
-
-    usual, most = tokens(min(max_tokens, _USUAL_COMPLETION)), tokens(max_tokens)
+    usual, most = (
+        # A dialogue grows: on average over its turns, half of the further ones are in the prompt.
+        (programs * (prompt + (size + _USUAL_FEEDBACK) * (turns - 1) // 2), programs * size)
+        for size in (min(max_tokens, _USUAL_COMPLETION), max_tokens)
+    )
     money = ""
     if prices:
         money = f", about ${_dollars(usual, prices):.2f} (at most ${_dollars(most, prices):.2f})"

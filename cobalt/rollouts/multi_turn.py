@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 from pathlib import Path
 
@@ -11,12 +12,10 @@ from cobalt.errors import InputError
 from cobalt.evaluator.base import Evaluator
 from cobalt.pipeline import Summary
 from cobalt.rollouts.cli import carry_out, rollout_flags, sampling_given
-from cobalt.rollouts.feedback import FeedbackPolicy
+from cobalt.rollouts.inputs import Rows, Source, check_output, shown_tests
 from cobalt.rollouts.runner import Runner, programs_to_sample
-from cobalt.rollouts.settings import Budget, MultiTurnSettings
-from cobalt.rollouts.source import Rows, Source, check_output
-from cobalt.rollouts.trajectory import Trajectory, columns
-from cobalt.rollouts.verdicts import TEST_SETS, shown_tests
+from cobalt.rollouts.settings import TEST_SETS, Budget, MultiTurnSettings
+from cobalt.rollouts.trajectory import FeedbackPolicy, Trajectory, columns
 from cobalt.rows import Row, require
 
 STAGE = "multi turn"
@@ -45,7 +44,7 @@ def open_source(rows: Rows, settings: MultiTurnSettings, limit: int | None = Non
                 "leave the flag out to use what the file has"
             )
 
-    return Source(rows, check, limit, size=lambda row: len(row.get("responses") or ()))
+    return Source(rows, check, limit)
 
 
 async def multi_turn(
@@ -58,7 +57,6 @@ async def multi_turn(
     policy: FeedbackPolicy | None = None,
     concurrency: int = 256,
     budget: Budget | None = None,
-    limit: int | None = None,
     retries: int = 2,
     progress: Progress | None = None,
 ) -> Summary:
@@ -76,8 +74,8 @@ async def multi_turn(
     settings, policy = settings or MultiTurnSettings(), policy or FeedbackPolicy()
     if policy.whole_batch and settings.stop_when_passed:
         raise InputError(f"feedback policy '{policy.name}' needs every trajectory to run all turns")
-    source = rows if isinstance(rows, Source) else open_source(rows, settings, limit)
-    check_output(source, output)
+    source = rows if isinstance(rows, Source) else open_source(rows, settings)
+    check_output(source.paths, output)
 
     def finished(row: Row, trajectories: list[Trajectory]) -> Row:
         made = row | columns(trajectories, settings)
@@ -126,4 +124,5 @@ def main(argv: list[str] | None = None, *, default_engine: str = "vllm") -> int:
     settings = MultiTurnSettings(**sampling_given(args), **{name: getattr(args, name) for name in own})
     source = open_source(args.input_file, settings, args.limit)
     programs = programs_to_sample(source, settings)
-    return carry_out(args, source, settings, multi_turn, programs=programs, turns=settings.turns)
+    work = carry_out(args, source, settings, multi_turn, programs=programs, turns=settings.turns)
+    return asyncio.run(work)

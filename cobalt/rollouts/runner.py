@@ -19,15 +19,22 @@ from cobalt.engines.base import CONTEXT_OVERFLOW, ChatEngine, Completion, Sampli
 from cobalt.errors import CobaltError, InfraError, InputError
 from cobalt.evaluator.base import Evaluator
 from cobalt.evaluator.feedback import first_failure
-from cobalt.manifest import check_resume, read_manifest
+from cobalt.manifest import check_resume
+from cobalt.output import Id
 from cobalt.pipeline import Stop, Stopped, Summary, run_rows
-from cobalt.rollouts.feedback import FeedbackPolicy, Place
-from cobalt.rollouts.journal import Id, Journal, journal_path
+from cobalt.rollouts.inputs import Source
+from cobalt.rollouts.journal import SPENT, Journal
 from cobalt.rollouts.progress import Meter
 from cobalt.rollouts.settings import Budget, MultiTurnSettings
-from cobalt.rollouts.source import Source
-from cobalt.rollouts.trajectory import Trajectory, read_response, usage
-from cobalt.rollouts.verdicts import verdict
+from cobalt.rollouts.trajectory import (
+    FeedbackPolicy,
+    Place,
+    Trajectory,
+    read_response,
+    restored,
+    usage,
+    verdict,
+)
 from cobalt.rows import Row
 from cobalt.schema import ExecutionResult
 from cobalt.testcases import TestCases
@@ -86,12 +93,12 @@ class Runner:
     def __post_init__(self) -> None:
         self._gate = Gate(self.concurrency)
         self._stop = Stop("turns")
-        self._journal = Journal(journal_path(self.output), self._stop.request)
+        self._journal = Journal(self.output, self._stop.request)
         programs = programs_to_sample(self.source, self.settings)
         self._meter = Meter(self.progress, self.stage, programs, self._journal.spent, self.engine)
         self._positions = {key: position for position, key in enumerate(self.source.ids)}
         self._trajectories: dict[Id, list[Trajectory]] = {}
-        self._judged = 0.0
+        self._judged, self._in_flight = 0.0, 0
         self._unjudgeable: set[tuple[Id, int, int]] = set()
         self._separate = bool(getattr(self.engine, "separate", False))
 
@@ -106,17 +113,16 @@ class Runner:
             journal.path.unlink(missing_ok=True)
         elif journal.path.exists() and journal.path.stat().st_size:
             check_resume(self.output, settings, begun=journal.path)
-        samples = self.settings.samples if self.settings.first_turn else max(self.source.sizes, default=1)
+        samples = self.settings.samples if self.settings.first_turn else max(self.source.samples)
         # So many rows at once that the stragglers of some leave no slot empty.
         rows = len(self.source) if whole_batch else max(2, 3 * self._gate.size // samples)
-        before = _spent_before(self.output)
         complete, ticker = False, asyncio.create_task(self._meter.tick())
         try:
             summary = await run_rows(
                 self.source, self._row, output=self.output, retries=0 if whole_batch else retries,
                 settings=settings, label=self.stage, concurrency=rows, progress=self._meter,
                 inputs=self.source.inputs(), extra=self._tokens, stop=self._stop,
-                opened=lambda done: journal.open(done, before), settled=self._settled,
+                opened=journal.open, settled=self._settled,
             )  # fmt: skip
             complete = not summary.failed
         finally:
@@ -127,7 +133,7 @@ class Runner:
     async def _row(self, row: Row) -> Row:
         key = row["id"]
         if key not in self._trajectories:
-            self._trajectories[key] = self._restored(row)
+            self._trajectories[key] = restored(row, self._journal.turns(key), self.settings)
         trajectories, tests = self._trajectories[key], self.tests(row)
         try:
             if not self._separate and not any(each.turns or each.pending for each in trajectories):
@@ -137,32 +143,6 @@ class Runner:
             self.policy.abort(error)
             raise
         return self.columns(row, trajectories)
-
-    def _restored(self, row: Row) -> list[Trajectory]:
-        """A row's trajectories: first turns that it brings, and the turns that the journal has."""
-        settings, known = self.settings, self._journal.turns(row["id"])
-        opening = settings.prompts.messages(row["instruction"])
-        trajectories = [Trajectory(opening) for _ in range(settings.samples)]
-        if not settings.first_turn:
-            texts: list[str | None] = row["responses"]
-            reasons, used = (_per_sample(row.get(name), len(texts)) for name in ("finish_reasons", "usage"))
-            trajectories = [
-                Trajectory(opening, pending=read_response(text, settings, reasons[sample], used[sample]))
-                for sample, text in enumerate(texts)
-            ]
-        for sample, trajectory in enumerate(trajectories):
-            while not trajectory.complete(settings):
-                entry = known.get((sample, len(trajectory.turns)), {})
-                if entry.get("raw") is not None:
-                    trajectory.pending = read_response(
-                        entry["raw"], settings, entry.get("finish_reason"), entry.get("usage")
-                    )
-                elif trajectory.overflowed:
-                    trajectory.pending = read_response("", settings, CONTEXT_OVERFLOW)
-                if trajectory.pending is None or entry.get("feedback") is None:
-                    break
-                trajectory.add(entry["result"], entry["feedback"])
-        return trajectories
 
     async def _extend(self, key: Id, sample: int, tests: TestCases) -> None:
         """Add turns to one trajectory until it is complete."""
@@ -193,8 +173,11 @@ class Runner:
         async with self._gate.slots(sampling.n):
             self._go_on()
             await self._afford()
-            with self._meter.during("completions", sampling.n):
+            self._in_flight += sampling.n
+            try:
                 made = await self.engine.chat(trajectories[0].messages, sampling)
+            finally:
+                self._in_flight -= sampling.n
         if len(made) != sampling.n:
             raise InfraError(f"{self.engine.name} answered {len(made)} of {sampling.n} completions")
         for sample, (trajectory, each) in enumerate(zip(trajectories, made, strict=True), start=first):
@@ -211,8 +194,7 @@ class Runner:
     ) -> ExecutionResult:
         began = time.monotonic()
         try:
-            with self._meter.during("tests", len(tests)):
-                result = await verdict(self.evaluator, code, tests)
+            result = await verdict(self.evaluator, code, tests)
         except InfraError as error:
             if self._judged > began:  # other programs had verdicts meanwhile: it is this one
                 self._unjudgeable.add((key, sample, turn))
@@ -246,7 +228,7 @@ class Runner:
         limit, spent = self.budget.limit, self._journal.spent
         while limit is not None:
             self._go_on()
-            done, in_flight = spent["programs"], self._meter.in_flight
+            done, in_flight = spent["programs"], self._in_flight
             each = spent["cost"] / done if done else self.budget.first
             if spent["cost"] + each * (in_flight + 1) <= limit or not (done or in_flight):
                 return
@@ -262,33 +244,15 @@ class Runner:
     def _tokens(self) -> dict[str, Any]:
         """For the manifest: what all completions of the output have taken, of runs before this one too."""
         spent = self._journal.spent
-        counts: dict[str, Any] = {name: int(spent[counter]) for name, counter in _TOKENS.items()}
-        return {"tokens": counts | ({"cost_usd": round(spent["cost"], 6)} if spent["cost"] else {})}
+        counts = {name: spent[counter] for counter, name in SPENT.items() if counter != "cost"}
+        return {"tokens": counts | ({SPENT["cost"]: round(spent["cost"], 6)} if spent["cost"] else {})}
 
 
 def programs_to_sample(source: Source, settings: MultiTurnSettings) -> int:
     """Completions of a whole run, stored first turns not among them."""
     if settings.first_turn:
         return len(source) * settings.samples * settings.turns
-    return sum(source.sizes) * (settings.turns - 1)
-
-
-_TOKENS = {"prompt": "prompt_tokens", "completion": "completion_tokens", "programs": "programs"}
-
-
-def _spent_before(output: Path) -> dict[str, float]:
-    """What the completions of an output have taken, by its manifest, in the journal's terms."""
-    written = output.exists() and output.stat().st_size
-    tokens = ((read_manifest(output) or {}) if written else {}).get("tokens")
-    if not isinstance(tokens, dict):
-        return {}
-    spent = {counter: tokens.get(name, 0) for name, counter in _TOKENS.items()}
-    return spent | {"cost": tokens.get("cost_usd", 0.0)}
-
-
-def _per_sample(values: Any, count: int) -> list[Any]:
-    """A stored column of the first turn, if the row has one with an entry per sample."""
-    return list(values) if isinstance(values, list) and len(values) == count else [None] * count
+    return sum(source.samples) * (settings.turns - 1)
 
 
 async def _first_error(jobs: Iterable[Coroutine[Any, Any, None]]) -> None:

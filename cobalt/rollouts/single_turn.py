@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 from pathlib import Path
 
@@ -10,11 +11,10 @@ from cobalt.engines.base import ChatEngine
 from cobalt.evaluator.base import Evaluator
 from cobalt.pipeline import Summary
 from cobalt.rollouts.cli import carry_out, rollout_flags, sampling_given
+from cobalt.rollouts.inputs import Rows, Source, check_output, tests_of
 from cobalt.rollouts.runner import Runner
 from cobalt.rollouts.settings import Budget, MultiTurnSettings, RolloutSettings
-from cobalt.rollouts.source import Rows, Source, check_output
 from cobalt.rollouts.trajectory import Trajectory
-from cobalt.rollouts.verdicts import tests_of
 from cobalt.rows import Row, require
 
 STAGE = "single turn"
@@ -35,7 +35,6 @@ async def single_turn(
     *,
     concurrency: int = 256,
     budget: Budget | None = None,
-    limit: int | None = None,
     retries: int = 2,
     progress: Progress | None = None,
 ) -> Summary:
@@ -49,8 +48,8 @@ async def single_turn(
     output of other settings, BudgetReached when `budget.limit` is.
     """
     settings = settings or RolloutSettings()
-    source = rows if isinstance(rows, Source) else Source(rows, check_row, limit)
-    check_output(source, output)
+    source = rows if isinstance(rows, Source) else Source(rows, check_row)
+    check_output(source.paths, output)
     one_turn = MultiTurnSettings(**vars(settings), turns=1, first_turn=True)
     runner = Runner(
         STAGE, source, Path(output), engine, evaluator, one_turn,
@@ -76,4 +75,5 @@ def main(argv: list[str] | None = None, *, default_engine: str = "vllm") -> int:
     args = flags.parse_args(argv)
     settings = RolloutSettings(**sampling_given(args))
     source = Source(args.input_file, check_row, args.limit)
-    return carry_out(args, source, settings, single_turn, programs=len(source) * settings.samples)
+    programs = len(source) * settings.samples
+    return asyncio.run(carry_out(args, source, settings, single_turn, programs=programs))

@@ -1,15 +1,23 @@
-"""One trajectory: programs, verdicts and feedback in turn, and its columns in a row."""
+"""One trajectory: programs, verdicts and feedback in turn, and its columns in a row.
+
+Feedback is the truth, or, in control experiments, something else (`FeedbackPolicy`).
+"""
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 from cobalt.engines.base import CONTEXT_OVERFLOW, Completion
+from cobalt.errors import InfraError, InputError
+from cobalt.evaluator.base import Evaluator
+from cobalt.prompts import Prompts
 from cobalt.rollouts.settings import MultiTurnSettings
-from cobalt.rollouts.verdicts import pass_rate
 from cobalt.rows import Row
 from cobalt.schema import ExecutionResult, Message
+from cobalt.testcases import TestCases
 from cobalt.text import THINK_END, after_thinking, extract_code, shorten
 
 
@@ -60,6 +68,24 @@ def usage(completion: Completion) -> dict[str, int]:
     return used
 
 
+async def verdict(evaluator: Evaluator, code: str | None, tests: TestCases) -> ExecutionResult:
+    """The evaluator's verdict on a program, one entry per test.
+
+    Raises InfraError if it has none (`infra_error`, after its own retries): a fault of ours is never a score.
+    """
+    result = await evaluator.aevaluate(code, tests)
+    if result["status"] == "infra_error":
+        raise InfraError(f"the evaluator had no verdict: {' '.join(result.get('feedback', []))[:300]}")
+    if len(result["passing"]) != len(tests):
+        raise InfraError(f"the evaluator answered {len(result['passing'])} of {len(tests)} tests")
+    return result
+
+
+def pass_rate(result: ExecutionResult) -> float:
+    """Share of tests passed, in [0, 1]."""
+    return sum(result["passing"]) / len(result["passing"])
+
+
 @dataclass(frozen=True)
 class Turn:
     """A response, its verdict on the tests shown, and the user message that followed."""
@@ -104,6 +130,36 @@ class Trajectory:
         self.pending = None
 
 
+def restored(row: Row, known: Mapping[tuple[int, int], Row], settings: MultiTurnSettings) -> list[Trajectory]:
+    """A row's trajectories: first turns that it brings, and turns that a journal has, by (sample, turn)."""
+    opening = settings.prompts.messages(row["instruction"])
+    trajectories = [Trajectory(opening) for _ in range(settings.samples)]
+    if not settings.first_turn:
+        texts: list[str | None] = row["responses"]
+        reasons, used = (
+            given
+            if isinstance(given := row.get(name), list) and len(given) == len(texts)
+            else [None] * len(texts)
+            for name in ("finish_reasons", "usage")
+        )
+        trajectories = [
+            Trajectory(opening, pending=read_response(text, settings, reason, tokens))
+            for text, reason, tokens in zip(texts, reasons, used, strict=True)
+        ]
+    for sample, trajectory in enumerate(trajectories):
+        while not trajectory.complete(settings):
+            entry = known.get((sample, len(trajectory.turns)), {})
+            if entry.get("raw") is not None:
+                reason, tokens = entry.get("finish_reason"), entry.get("usage")
+                trajectory.pending = read_response(entry["raw"], settings, reason, tokens)
+            elif trajectory.overflowed:
+                trajectory.pending = read_response("", settings, CONTEXT_OVERFLOW)
+            if trajectory.pending is None or entry.get("feedback") is None:
+                break
+            trajectory.add(entry["result"], entry["feedback"])
+    return trajectories
+
+
 def columns(trajectories: list[Trajectory], settings: MultiTurnSettings) -> Row:
     """The published columns of S finished trajectories, and optional ones beside them.
 
@@ -134,3 +190,74 @@ def columns(trajectories: list[Trajectory], settings: MultiTurnSettings) -> Row:
     if settings.stop_when_passed:
         row["stopped_when_passed"] = [len(each.turns) < settings.turns for each in trajectories]
     return row
+
+
+class Place(NamedTuple):
+    """One program of a run: position of its task among the rows, sample and turn, each from 0."""
+
+    task: int
+    sample: int
+    turn: int
+
+
+class FeedbackPolicy:
+    """The honest policy, and the base of the others: decides which feedback message follows a program.
+
+    `name` stands in the manifest. A policy with `whole_batch` waits for other tasks, so all tasks must be in
+    flight at once; the runner sees to that.
+    """
+
+    name = "honest"
+    whole_batch = False
+
+    async def message(self, place: Place, honest: str) -> str:
+        """The message to show at `place`, where `honest` would be true."""
+        return honest
+
+    def abort(self, error: Exception) -> None:
+        """A task has failed: release whoever waits for it."""
+
+
+class BlankFeedback(FeedbackPolicy):
+    """A feedback message without feedback, whether the program passed or not."""
+
+    name = "blank"
+
+    def __init__(self, prompts: Prompts) -> None:
+        self._message = prompts.feedback_message("")
+
+    async def message(self, place: Place, honest: str) -> str:
+        return self._message
+
+
+class OtherTaskFeedback(FeedbackPolicy):
+    """The honest message of another task, for the same sample and turn: tasks are shifted by a third of the
+    rows, of which there are `tasks`. Raises InputError for fewer than two.
+    """
+
+    name = "other"
+    whole_batch = True
+
+    def __init__(self, tasks: int) -> None:
+        if tasks < 2:
+            raise InputError("feedback of another task needs at least two tasks")
+        self._tasks, self._shift = tasks, 1 + tasks // 3 if tasks > 2 else 1
+        self._honest: dict[Place, asyncio.Future[str]] = {}
+        self._failed: InfraError | None = None
+
+    async def message(self, place: Place, honest: str) -> str:
+        mine = self._at(place)
+        if not mine.done():
+            mine.set_result(honest)
+        return await asyncio.shield(self._at(place._replace(task=(place.task + self._shift) % self._tasks)))
+
+    def abort(self, error: Exception) -> None:
+        self._failed = InfraError(f"another task failed, whose feedback was needed: {error}")
+        for future in self._honest.values():
+            if not future.done():
+                future.set_exception(self._failed)
+
+    def _at(self, place: Place) -> asyncio.Future[str]:
+        if self._failed is not None and place not in self._honest:
+            raise self._failed
+        return self._honest.setdefault(place, asyncio.get_running_loop().create_future())

@@ -14,8 +14,8 @@ from cobalt.cli import Parser, parser
 from cobalt.config.files import check_stored, model_at
 from cobalt.config.load import load
 from cobalt.errors import InputError
-from cobalt.report import console as tables
-from cobalt.report.paired_arms import read_results
+from cobalt.report.results import read_results
+from cobalt.report.tables import show
 from cobalt.run.data_stages import data_stages
 from cobalt.run.eval_stages import control_stages, evaluate_stage
 from cobalt.run.folder import Folder
@@ -152,7 +152,7 @@ def _run(job: Job, runner: Runner, only: tuple[str, ...] | None) -> int:
             check_composed(job)
         _work(job, runner, only)
     if only is None or "report" in only:
-        tables.show(read_results(job.path("results.json")), job.out, out, dialogues=not finished)
+        show(read_results(job.path("results.json")), job.out, out)
         if job.smoke:
             out.print("A smoke run: that every stage works is all it shows.", style="yellow")
     elif not finished:

@@ -47,15 +47,15 @@ def _curves(job: Job) -> dict[str, Path]:
 
 
 def _report(job: Job, runner: Runner) -> Outcome:
-    from cobalt.report.paired_arms import SCHEMA, Evaluations, statistics
     from cobalt.report.render import write_run_page
+    from cobalt.report.results import SCHEMA, statistics
 
     controls, arms = control_files(job), models(job)
     best = controls.pop("best_of_turns", None)
     files = {name: evaluated(job, name) for name in arms}
     rates = None if best is None else {row["id"]: row["right"] for _, row in read_rows(best)}
     others = {name: path for name, path in files.items() if name not in ("reference", "cobalt")}
-    found = Evaluations(files["reference"], files["cobalt"], others | controls, rates)
+    arms_of_run = files["reference"], files["cobalt"], others | controls, rates
     results = {
         "schema": SCHEMA,
         "name": job.config.name,
@@ -64,7 +64,7 @@ def _report(job: Job, runner: Runner) -> Outcome:
         "set": job.config.evaluate.sets[0].name,
         "seed": job.seed,
         "task_seed": job.task_seed,
-        **statistics(found, slot_names(job), seed=job.seed),
+        **statistics(*arms_of_run, slot_names(job), seed=job.seed),
         **_further(job, lambda name: (runner.kept.read(name) or {}).get("facts", {})),
         "family_hash": job.family_hash,
         "model_sha256": job.model_sha256,

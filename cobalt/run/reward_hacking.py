@@ -92,11 +92,9 @@ def _analysis(job: Job) -> Stage:
         written = 0
         for name in ARMS:
             found = turn_errors(tasks, perturbed_rows(job, name), errors(job, name), match=given.match)
-            facts[name] = {
-                key: found.summary[key] for key in ("cases", "trajectories", "problems", "all_turns")
-            }
-            written += len(found.rows)
-            if asked is not None and found.rows:
+            facts[name] = {key: found[key] for key in ("cases", "trajectories", "problems", "all_turns")}
+            written += found["cases"]
+            if asked is not None and found["cases"]:
                 facts[name]["verdicts"] = _judged(job, asked, name)
             elif asked is not None:
                 verdicts(job, name).write_text("")

@@ -1,9 +1,14 @@
-"""A local OpenAI-compatible server whose programs depend on the dialogue and the seed only."""
+"""A local OpenAI-compatible server whose programs depend on the dialogue and the seed only.
+
+`python chat_server.py PORT` is the same as a process of its own.
+"""
 
 import asyncio
 import hashlib
 import json
 import re
+import sys
+import threading
 from contextlib import contextmanager
 
 from aiohttp import web
@@ -48,7 +53,7 @@ def respond(messages: list[dict[str, str]], index: int = 0) -> str:
 
 
 @contextmanager
-def chat_server(delay_s=0.0):
+def chat_server(delay_s=0.0, port=0):
     """Yields the base URL and a list of all requests; the server runs in a thread."""
     requests = []
 
@@ -58,7 +63,7 @@ def chat_server(delay_s=0.0):
         await asyncio.sleep(delay_s)
         return web.json_response(answer(payload))
 
-    with serving(chat) as url:
+    with serving(chat, port) as url:
         yield url, requests
 
 
@@ -83,6 +88,17 @@ def add_task(key):
     }
 
 
+def rates_of(text, key):
+    """Shares of public and hidden tests of `add_task(key)` that a text passes, worked out by hand."""
+    if "print(a + b)" in text:
+        return 1.0, 1.0
+    if "abs" in text:
+        return 1.0, 1 / 3
+    if "```" not in text or "int(input())" in text:
+        return 0.0, 0.0
+    return 0.5, (2 if key == 0 else 1) / 3  # -3 - 0 is right
+
+
 VARIES = ("cpu_s", "wall_s", "peak_bytes", "shared")
 
 
@@ -91,3 +107,8 @@ def without_times(row):
     if isinstance(row, dict):
         return {k: without_times(v) for k, v in row.items() if k not in VARIES}
     return [without_times(item) for item in row] if isinstance(row, list) else row
+
+
+if __name__ == "__main__":
+    with chat_server(port=int(sys.argv[1])):
+        threading.Event().wait()

@@ -8,7 +8,7 @@ from aiohttp import web
 
 
 @contextmanager
-def serving(chat):
+def serving(chat, port=0):
     """Yields the base URL of a server that answers chat completions by the handler `chat`."""
     started, place = threading.Event(), {}
 
@@ -21,7 +21,7 @@ def serving(chat):
         app.router.add_get("/v1/models", models)
         runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.1)
         await runner.setup()
-        await web.TCPSite(runner, "127.0.0.1", 0, backlog=1024).start()
+        await web.TCPSite(runner, "127.0.0.1", port, backlog=1024).start()
         place["port"], place["stop"], place["loop"] = (
             runner.addresses[0][1], asyncio.Event(), asyncio.get_running_loop(),
         )  # fmt: skip

@@ -128,7 +128,7 @@ def test_a_run_is_interrupted_continued_finished_and_left_alone(tmp_path):
 
     assert demo.run() == 0, demo.said()
     assert "collect: first programs of the reference: unchanged, kept, 16 rows" in demo.said()
-    assert "To try next" in demo.said()
+    assert f"{demo.out}/report.html" in demo.said()
     assert demo.record("repair")["attempts"] == 2 and demo.record("collect")["attempts"] == 1
     check(demo, control=False)
 

@@ -12,8 +12,7 @@ import pytest
 from training_assets import make_model, rows, write
 
 from cobalt.data import main as data_main
-from cobalt.engines import connect
-from cobalt.engines.flags import engine_name
+from cobalt.engines import connect, engine_name
 from cobalt.errors import InputError
 from cobalt.evaluator import LocalEvaluator
 from cobalt.rows import read_rows

@@ -5,17 +5,16 @@ import random
 import signal
 import subprocess
 import sys
-import threading
 import time
 from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
+from aiohttp import web
 from chat_server import add_task
+from http_server import serving
 
-from cobalt.evaluation.calibration import canaries
-from cobalt.evaluation.verdicts import LABELS
+from cobalt.evaluation.verdicts import LABELS, canaries
 from cobalt.output import write_jsonl
 from cobalt.prompts import DEFAULT
 from cobalt.rows import read_rows
@@ -92,43 +91,21 @@ def perturbed(path, tasks):
 
 @contextmanager
 def judge_server():
-    """An OpenAI-compatible judge: knows the canaries, calls all else (1), and is vague when first asked."""
+    """A judge that knows the canaries, calls all else (1), and is vague when first asked."""
     truths = {row["question"]: row["truth"] for row in canaries()}
     seen = []
 
-    class Handler(BaseHTTPRequestHandler):
-        def do_GET(self):
-            self._answer({"data": [{"id": "scripted"}]})
+    async def judge(request):
+        told = (await request.json())["messages"][1]["content"]
+        seen.append(told)
+        problem = told.split("## Problem\n")[1].split("\n\n## ")[0]
+        text = "Hard to say." if seen.count(told) == 1 else f"Final Verdict: {truths.get(problem, LABELS[0])}"
+        message = {"role": "assistant", "content": text}
+        usage = {"prompt_tokens": 11, "completion_tokens": 3}
+        return web.json_response({"choices": [{"message": message, "finish_reason": "stop"}], "usage": usage})
 
-        def do_POST(self):
-            payload = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-            told = payload["messages"][1]["content"]
-            seen.append(told)
-            problem = told.split("## Problem\n")[1].split("\n\n## ")[0]
-            vague = seen.count(told) == 1
-            text = "Hard to say." if vague else f"Final Verdict: {truths.get(problem, LABELS[0])}"
-            message = {"role": "assistant", "content": text}
-            usage = {"prompt_tokens": 11, "completion_tokens": 3}
-            self._answer({"choices": [{"message": message, "finish_reason": "stop"}], "usage": usage})
-
-        def _answer(self, body):
-            data = json.dumps(body).encode()
-            self.send_response(200)
-            self.send_header("Content-Type", "application/json")
-            self.send_header("Content-Length", str(len(data)))
-            self.end_headers()
-            self.wfile.write(data)
-
-        def log_message(self, *args):
-            pass
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    try:
-        yield f"http://127.0.0.1:{server.server_port}/v1", seen
-    finally:
-        server.shutdown()
-        server.server_close()
+    with serving(judge) as url:
+        yield url, seen
 
 
 @pytest.mark.slow

@@ -1,6 +1,5 @@
 """The inference commands as published, each as its own process against a local server."""
 
-import asyncio
 import contextlib
 import importlib.util
 import json
@@ -8,13 +7,13 @@ import os
 import signal
 import subprocess
 import sys
-import threading
 import time
 from pathlib import Path
 
 import pytest
 from aiohttp import web
 from chat_server import add_task, chat_server, without_times
+from http_server import serving
 
 from cobalt.errors import InputError
 from cobalt.manifest import read_manifest
@@ -48,20 +47,6 @@ def tasks(tmp_path):
     path = tmp_path / "tasks.jsonl"
     path.write_text("".join(json.dumps(add_task(i)) + "\n" for i in range(3)))
     return path
-
-
-def test_vllm_commands(tasks, tmp_path):
-    """Published flags; where the model runs is the only addition."""
-    single, multi = tmp_path / "single.jsonl", tmp_path / "multi.jsonl"
-    with chat_server() as (url, requests):
-        where = ["--base_url", url, "--evaluator", "local", "--workers", "1"]
-        common = ["--temperature", "0.6", "--top_p", "0.95", "--max_tokens", "6144"]
-        door("run_single_turn_vllm", "-i", tasks, "-o", single, *common, "-n", "4", *where)
-        door("run_multi_turn_vllm", "-i", single, "-o", multi, *common, "--enable_thinking", *where)
-    assert {(r["temperature"], r["top_p"], r["max_tokens"]) for r in requests} == {(0.6, 0.95, 6144)}
-    for row in rows_of(multi):
-        assert len(row["responses"]) == len(row["exec_results"]) == 4
-        assert [len(c) for c in row["conversations"]] == [20] * 4 and len(row["raw_responses"]) == 9
 
 
 def test_litellm_commands(tasks, tmp_path):
@@ -130,32 +115,14 @@ def test_no_child_process_is_given_the_key(tasks, tmp_path):
     assert seen and not any(CANARY.encode() in text for pair in seen for text in pair)
 
 
-@contextlib.contextmanager
 def refusing(status):
     """A service that quotes the key in its refusal."""
-    started, place = threading.Event(), {}
 
     async def refuse(request):
         key = request.headers["Authorization"].removeprefix("Bearer ")
         return web.json_response({"error": {"message": f"Incorrect API key provided: {key}"}}, status=status)
 
-    async def serve():
-        app = web.Application()
-        app.router.add_post("/v1/chat/completions", refuse)
-        runner = web.AppRunner(app)
-        await runner.setup()
-        await web.TCPSite(runner, "127.0.0.1", 0).start()
-        place.update(port=runner.addresses[0][1], stop=asyncio.Event(), loop=asyncio.get_running_loop())
-        started.set()
-        await place["stop"].wait()
-        await runner.cleanup()
-
-    thread = threading.Thread(target=asyncio.run, args=(serve(),), daemon=True)
-    thread.start()
-    assert started.wait(10)
-    yield f"http://127.0.0.1:{place['port']}/v1"
-    place["loop"].call_soon_threadsafe(place["stop"].set)
-    thread.join(10)
+    return serving(refuse)
 
 
 @pytest.mark.parametrize("engine", ["openai", "litellm"])

@@ -56,9 +56,8 @@ def visit(browser):
 
     def visit(path: Path, address: str = "", *, size: str = "desk", scheme: str = "light"):
         width, height = SIZES[size]
-        context = browser.new_context(viewport={"width": width, "height": height}, color_scheme=scheme)
-        contexts.append(context)
-        page = context.new_page()
+        contexts.append(browser.new_context(viewport={"width": width, "height": height}, color_scheme=scheme))
+        page = contexts[-1].new_page()
         inside = path.parent.as_uri()
         page.on("console", lambda m: faults.append(m.text) if m.type in ("error", "warning") else None)
         page.on("pageerror", lambda error: faults.append(str(error)))
@@ -73,13 +72,10 @@ def visit(browser):
     assert faults == []
 
 
-def violations(page) -> list[str]:
-    """What axe-core finds: contrast, names, roles, keyboard access. It is run in the page, so it needs no
-    network; the page's own policy forbids foreign scripts, not those of a debugger.
-    """
-    axe = pytest.importorskip("axe_playwright_python.sync_playwright")
-    found = axe.Axe().run(page).response["violations"]
-    return [f"{v['id']}: {n['html'][:160]} {n.get('failureSummary', '')}" for v in found for n in v["nodes"]]
+def data(report: Path, name: str):
+    """What a script of the viewer hands to the page."""
+    text = (report.parent / "data" / name).read_text()
+    return json.loads(text[text.index("{", text.index("(")) : text.rindex(")")])
 
 
 @pytest.mark.parametrize(
@@ -92,15 +88,17 @@ def violations(page) -> list[str]:
     ],
 )
 def test_both_pages_read_well(report, demo, visit, tmp_path, size, scheme):
-    (tmp_path / "shots").mkdir()
-    views = {"results": (report, ""), "list": (report, "#/list?step=fixed"), "demo": (demo, "")}
-    views["trajectory"] = report, "#/t/cobalt/task-003/1/2"
+    # axe-core looks for contrast, names, roles, keyboard access. It runs in the page and needs no network.
+    axe = pytest.importorskip("axe_playwright_python.sync_playwright").Axe()
+    views = {"results": (report, ""), "list": (report, "#/list?step=fixed"), "demo": (demo, ""),
+             "trajectory": (report, "#/t/cobalt/task-003/1/2")}  # fmt: skip
     for name, (path, address) in views.items():
         page = visit(path, address, size=size, scheme=scheme)
         if address:
             page.wait_for_selector("#rows .row" if "list" in address else ".diff", state="visible")
         assert page.evaluate("document.documentElement.scrollWidth <= innerWidth"), f"{name} scrolls sideways"
-        assert violations(page) == [], name
+        found = axe.run(page).response["violations"]
+        assert [f"{v['id']}: {node['html'][:160]}" for v in found for node in v["nodes"]] == [], name
         ground = page.evaluate("getComputedStyle(document.body).backgroundColor.match(/\\d+/g).map(Number)")
         assert (sum(ground) < 150) is (scheme == "dark")
         page.screenshot(path=tmp_path / "shots" / f"{name}-{size}-{scheme}.png", full_page=True)
@@ -110,7 +108,7 @@ def test_filters_narrow_the_list_and_stay_in_the_address(report, visit):
     page = visit(report, "#/list")
     page.wait_for_selector("#rows .row")
     assert page.inner_text("#count") == "192 of 192 trajectories"
-    rows = index_rows(report)
+    rows = [([rate == 100 for rate in row[3]], bool(row[4])) for row in data(report, "index.js")["rows"]]
 
     def count(**chosen) -> int:
         for name in ("run", "outcome", "step", "turn", "difficulty", "bent"):
@@ -118,17 +116,15 @@ def test_filters_narrow_the_list_and_stay_in_the_address(report, visit):
         page.fill("#f-task", chosen.get("task", ""))
         return int(page.inner_text("#count").split()[0])
 
-    def right(row):
-        return [rate == 100 for rate in row[3]]
-
     assert count(run="1") == 96
     assert count(task="TASK-01") == 80  # ten of 24 tasks, in both runs
-    assert count(outcome="never") == sum(not any(right(row)) for row in rows)
-    assert count(outcome="always") == sum(all(right(row)) for row in rows)
-    assert count(outcome="lost") == sum(any(right(row)) and not right(row)[-1] for row in rows)
-    assert count(outcome="right", turn="1") == sum(right(row)[1] for row in rows)
-    assert count(step="broken", turn="2") == sum(right(row)[1] and not right(row)[2] for row in rows)
-    assert count(bent="yes") == sum(bool(row[4]) for row in rows) > 0
+    assert count(outcome="never") == sum(not any(right) for right, _ in rows)
+    assert count(outcome="always") == sum(all(right) for right, _ in rows)
+    assert count(outcome="lost") == sum(any(right) and not right[-1] for right, _ in rows)
+    assert count(outcome="right", turn="1") == sum(right[1] for right, _ in rows)
+    assert count(step="broken", turn="2") == sum(right[1] and not right[2] for right, _ in rows)
+    assert count(bent="yes") == sum(bent for _, bent in rows) > 0
+    assert count(task="nothing has this id") == 0
     assert count(difficulty="easy", run="0") == 32
     assert page.evaluate("location.hash") == "#/list?run=0&difficulty=easy"
     page.reload()
@@ -136,45 +132,30 @@ def test_filters_narrow_the_list_and_stay_in_the_address(report, visit):
     assert page.inner_text("#count") == "32 of 192 trajectories"
     page.click("#reset")
     assert page.inner_text("#count") == "192 of 192 trajectories"
-    assert count(task="nothing has this id") == 0
-
-
-def index_rows(report: Path) -> list:
-    text = (report.parent / "data" / "index.js").read_text()
-    return json.loads(text[text.index("(") + 1 : text.rindex(")")])["rows"]
-
-
-def chunk(report: Path, run: int, task: int) -> dict:
-    text = (report.parent / "data" / f"r{run}" / "0" / f"{task}.js").read_text()
-    return json.loads(text[text.index(",") + 1 : text.rindex(")")])
 
 
 def test_a_trajectory_shows_diff_feedback_verdicts_and_folded_thinking(report, visit):
     page = visit(report, "#/t/cobalt/task-003/1/2")
     page.wait_for_selector(".diff")
-    data = chunk(report, 1, 3)
-    before, now = data["samples"][1][1:3]
-    old, new = (data["codes"][turn["c"]].split("\n") for turn in (before, now))
+    chunk = data(report, "r1/0/3.js")
+    before, now = chunk["samples"][1][1:3]
+    lines = [chunk["codes"][turn["c"]].split("\n") for turn in (before, now)]
+    changed = [pair for pair in zip(*lines, strict=True) if pair[0] != pair[1]]
     shown = page.locator(".diff tbody tr")
     cells = [shown.nth(i).locator("td.c").all_inner_texts() for i in range(shown.count())]
-    assert [pair[0] for pair in cells] == old and [pair[1] for pair in cells] == new
-    assert page.locator(".diff td.del.c").all_inner_texts() == [
-        x for x, y in zip(old, new, strict=True) if x != y
-    ]
-    assert page.locator(".diff td.ins.c").all_inner_texts() == [
-        y for x, y in zip(old, new, strict=True) if x != y
-    ]
+    assert [list(column) for column in zip(*cells, strict=True)] == lines
+    for kind, column in (("del", 0), ("ins", 1)):
+        marked = page.locator(f".diff td.{kind}.c").all_inner_texts()
+        assert marked == [pair[column] for pair in changed]
     assert page.inner_text(".said pre") == (before["f"] or "All public tests passed.")
     thinking = page.locator("details", has_text="Thinking")
     assert not thinking.locator("pre").is_visible()
     thinking.locator("summary").click()
     assert thinking.locator("pre").inner_text() == "step by step"
     public, hidden = page.locator(".tests").all()
-    assert len(public.locator("li").all()) == 3 and len(hidden.locator("li").all()) == 4
     names = {"P": "passed", "W": "wrong answer", "T": "time limit", "R": "runtime error"}
-    assert hidden.locator("summary").all_inner_texts() == [
-        f"{i} {names[x]}" for i, x in enumerate(now["h"], 1)
-    ]
+    told = [f"{i} {names[x]}" for i, x in enumerate(now["h"], 1)]
+    assert public.locator("li").count() == 3 and hidden.locator("summary").all_inner_texts() == told
     assert "<b>add</b>" in page.locator("#detail details", has_text="Problem").locator("pre").text_content()
 
 
@@ -182,67 +163,51 @@ def test_keys_move_through_turns_and_trajectories(report, visit):
     page = visit(report, "#/t/reference/task-000/0/0")
     page.wait_for_selector(".diff")
 
-    def at() -> list[str]:
+    def press(*keys) -> list[str]:
+        for key in keys:
+            page.keyboard.press(key)
         return page.evaluate("location.hash").split("/")[2:]
 
-    assert at() == ["reference", "task-000", "0", "0"]
-    page.keyboard.press("ArrowRight")
-    page.keyboard.press("l")
-    assert at()[3] == "2"
-    page.keyboard.press("ArrowLeft")
-    assert at()[3] == "1"
-    page.keyboard.press("j")
-    assert at()[:3] == ["reference", "task-000", "1"]
-    page.keyboard.press("k")
-    page.keyboard.press("End")
-    assert at()[:3] == ["cobalt", "task-023", "3"]
+    assert press() == ["reference", "task-000", "0", "0"]
+    assert press("ArrowRight", "l")[3] == "2" and press("ArrowLeft")[3] == "1"
+    assert press("j")[:3] == ["reference", "task-000", "1"]
+    assert press("k", "End")[:3] == ["cobalt", "task-023", "3"]
     assert page.get_attribute("#list", "aria-activedescendant") == "o191"
-    page.keyboard.press("ArrowDown")  # the end
-    assert at()[:3] == ["cobalt", "task-023", "3"]
-    page.keyboard.press("/")
+    assert press("ArrowDown")[:3] == ["cobalt", "task-023", "3"]  # the end
+    press("/")
     page.keyboard.type("task-005")
     assert page.inner_text("#count") == "8 of 192 trajectories"
-    page.keyboard.press("Escape")
-    page.keyboard.press("ArrowDown")
-    assert at()[:3] == ["reference", "task-005", "0"]
-    page.keyboard.press("?")
+    assert press("Escape", "ArrowDown")[:3] == ["reference", "task-005", "0"]
+    press("?")
     assert page.locator("#help").is_visible()
-    page.keyboard.press("Escape")
+    press("Escape")
     assert not page.locator("#help").is_visible()
     # A key takes effect within its own event: the next one may come before the address is told of.
     assert page.evaluate(
         """() => {
-          document.body.dispatchEvent(new KeyboardEvent("keydown", {key: "Escape", bubbles: true}));
-          document.body.dispatchEvent(new KeyboardEvent("keydown", {key: "j", bubbles: true}));
+          for (const key of ["Escape", "j"])
+            document.body.dispatchEvent(new KeyboardEvent("keydown", {key, bubbles: true}));
           return document.getElementById("viewer").hidden && !document.getElementById("report").hidden;
         }"""
     )
-    assert page.evaluate("location.hash") == "" and page.locator("#report").is_visible()
     page.go_back()
     page.wait_for_selector(".diff", state="visible")
-    assert at()[:3] == ["reference", "task-005", "0"]
+    assert press()[:3] == ["reference", "task-005", "0"]
 
 
-def test_links_from_charts_other_runs_and_dead_addresses(report, visit):
+def test_links_dead_addresses_and_the_phone(report, demo, visit):
     page = visit(report)
-    assert page.locator("#report figure svg").count() == 8
+    assert page.locator("#report figure svg").count() == 3 and visit(demo).locator("figure svg").count() == 2
+    for link in page.locator("#report a[href]").evaluate_all("all => all.map(a => a.getAttribute('href'))"):
+        assert link.startswith("#") or (report.parent / link).is_file(), link
     page.click("text=the broken ones")
-    page.wait_for_selector("#rows .row")
-    assert page.input_value("#f-step") == "broken"
     page.wait_for_selector(".diff")
+    assert page.input_value("#f-step") == "broken"
     page.click("text=cobalt >> nth=-1")
     page.wait_for_function("location.hash.startsWith('#/t/cobalt/')")
     page = visit(report, "#/t/cobalt/no-such-task/0/0")
     page.wait_for_selector("text=This report has no trajectory")
-    links = visit(report).locator("#report a[href]")
-    found = links.evaluate_all("nodes => nodes.map(n => n.getAttribute('href'))")
-    assert found, "the report has no links"
-    for link in found:
-        assert link.startswith("#") or (report.parent / link).is_file(), link
-
-
-def test_the_phone_shows_list_or_trajectory(report, visit):
-    page = visit(report, "#/list", size="phone")
+    page = visit(report, "#/list", size="phone")  # shows list or trajectory
     page.wait_for_selector("#rows .row")
     assert not page.locator("#detail").is_visible()
     page.locator("#rows .row").nth(2).click()
@@ -250,15 +215,14 @@ def test_the_phone_shows_list_or_trajectory(report, visit):
     assert not page.locator("#list").is_visible() and page.locator(".diff table.pair").count() == 0
     page.click(".back")
     assert page.locator("#list").is_visible() and not page.locator("#detail").is_visible()
+    closed = visit(demo).locator("details.example:not([open])").first.get_attribute("id")
+    assert visit(demo, f"#{closed}").locator("details[open]").count() == 2  # an address opens its example
 
 
 @pytest.mark.full
 def test_ten_thousand_trajectories_do_not_lag(visit, tmp_path):
-    runs = [
-        trajectories(tmp_path / f"{name}_eval.jsonl", tasks=625, samples=8, turns=2)
-        for name in ("one", "two")
-    ]
-    build([str(run) for run in runs], tmp_path / "report")
+    runs = [tmp_path / f"{name}_eval.jsonl" for name in ("one", "two")]
+    build([str(trajectories(run, tasks=625, samples=8, turns=2)) for run in runs], tmp_path / "report")
     started = time.monotonic()
     page = visit(tmp_path / "report" / "index.html", "#/list")
     page.wait_for_selector("#rows .row")
@@ -274,23 +238,12 @@ def test_ten_thousand_trajectories_do_not_lag(visit, tmp_path):
             await new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)));
             times.push(performance.now() - start);
           }
-          const start = performance.now();
-          const task = document.getElementById("f-task");
+          const start = performance.now(), task = document.getElementById("f-task");
           task.value = "61"; task.dispatchEvent(new Event("input"));
           return {scroll: times.sort((a, b) => a - b)[10], filter: performance.now() - start};
         }"""
     )
-    assert page.inner_text("#count").endswith("of 10,000 trajectories")
-    at_load = sum(path.stat().st_size for path in (tmp_path / "report" / "data").glob("*.js"))
-    at_load += (tmp_path / "report" / "index.html").stat().st_size
-    times = ", ".join(f"{name} {ms:.0f} ms" for name, ms in spent.items())
-    print(f"first view {first_view:.2f} s, {times}, {at_load:,} bytes at load")
+    files = [tmp_path / "report" / "index.html", *(tmp_path / "report" / "data").glob("*.js")]
+    at_load = sum(path.stat().st_size for path in files)
+    print(f"first view {first_view:.2f} s, {spent} ms, {at_load:,} bytes at load")
     assert at_load < 20e6 and first_view < 3 + 3 and spent["scroll"] < 200 and spent["filter"] < 500
-
-
-def test_an_address_opens_its_example_in_the_demo(demo, visit):
-    page = visit(demo)
-    assert page.locator("figure svg").count() == 2
-    closed = page.locator("details.example:not([open])").first.get_attribute("id")
-    opened = page.locator("details[open]").count()
-    assert visit(demo, f"#{closed}").locator("details[open]").count() == opened + 1

@@ -17,7 +17,7 @@ from cobalt.run.serving import Server
 
 HERE = Path(__file__).parent
 ROOT = HERE.parents[1]
-CHAT = [sys.executable, str(HERE / "chat_process.py"), "{port}"]
+CHAT = [sys.executable, str(HERE / "chat_server.py"), "{port}"]
 
 
 def alive(mark: str) -> list[int]:

@@ -16,6 +16,7 @@ import urllib.request
 from pathlib import Path
 
 import pytest
+from rollout_tools import random_model
 from serve_session import end, free_port
 
 pytest.importorskip("vllm", reason="vLLM is not installed here; make test-vllm")
@@ -31,20 +32,9 @@ MESSAGES = [{"role": "system", "content": "Write a Python program."}, {"role": "
 
 @pytest.fixture(scope="module")
 def model(tmp_path_factory):
-    """The reference model's tokenizer on random weights: its own heads are too narrow for vLLM on a CPU."""
-    from transformers import AutoTokenizer, Qwen3Config, Qwen3ForCausalLM
-
-    folder = tmp_path_factory.mktemp("model")
-    tokenizer = AutoTokenizer.from_pretrained(ROOT / "models/tiny-reference")
-    tokenizer.save_pretrained(folder)
-    Qwen3ForCausalLM(
-        Qwen3Config(
-            vocab_size=len(tokenizer), hidden_size=64, intermediate_size=128, num_hidden_layers=2,
-            num_attention_heads=2, num_key_value_heads=1, head_dim=32, max_position_embeddings=512,
-            eos_token_id=tokenizer.eos_token_id, pad_token_id=tokenizer.pad_token_id,
-        )
-    ).save_pretrained(folder)  # fmt: skip
-    return folder
+    """Random weights: the reference model's own heads are too narrow for vLLM on a CPU."""
+    wide = {"hidden_size": 64, "num_attention_heads": 2, "num_key_value_heads": 1, "head_dim": 32}
+    return random_model(tmp_path_factory.mktemp("model"), **wide, max_position_embeddings=512)
 
 
 @pytest.fixture(scope="module")

@@ -1,60 +1,33 @@
-"""The transformers engine on a random tiny Qwen3 with a character tokenizer."""
+"""The transformers engine and its sampler on random weights of the tiny reference's shape."""
 
 import asyncio
-import string
+import copy
+import math
 
+import numpy as np
 import pytest
 import torch
-from tokenizers import Tokenizer, decoders, models, pre_tokenizers
-from transformers import PreTrainedTokenizerFast, Qwen3Config, Qwen3ForCausalLM
+from rollout_tools import random_model
+from transformers import AutoModelForCausalLM, AutoTokenizer, Qwen3Config
 
 from cobalt.engines import connect
 from cobalt.engines.base import Sampling
+from cobalt.engines.prefix_cache import supports
+from cobalt.engines.sampler import BatchSampler, draw, row_seed, splitmix64, uniforms
 from cobalt.engines.transformers_engine import TransformersEngine, fingerprint
 from cobalt.errors import InfraError, InputError
 
-TEMPLATE = (
-    "{% for m in messages %}{{ '<|im_start|>' + m['role'] + '\n' + m['content'] + '<|im_end|>\n' }}"
-    "{% endfor %}"
-    "{% if add_generation_prompt %}{{ '<|im_start|>assistant\n' }}{% endif %}"
-)
-END = "<|im_end|>"
-
-
-def make_tokenizer(template=TEMPLATE):
-    pieces = ["<pad>", END, "<|im_start|>", *string.printable, "<unk>"]
-    core = Tokenizer(
-        models.BPE({p: i for i, p in enumerate(pieces)}, [], ignore_merges=True, unk_token="<unk>")
-    )
-    core.pre_tokenizer = pre_tokenizers.Split(pattern="", behavior="isolated")
-    core.decoder = decoders.Fuse()
-    tokenizer = PreTrainedTokenizerFast(
-        tokenizer_object=core, pad_token="<pad>", eos_token=END, unk_token="<unk>",
-        additional_special_tokens=["<|im_start|>"], clean_up_tokenization_spaces=False,
-    )  # fmt: skip
-    tokenizer.chat_template = template
-    return tokenizer
+CONTEXT = 64
 
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
-    torch.manual_seed(0)
-    tokenizer = make_tokenizer()
-    config = Qwen3Config(
-        vocab_size=len(tokenizer), hidden_size=32, intermediate_size=48, num_hidden_layers=2,
-        num_attention_heads=4, num_key_value_heads=2, head_dim=8, max_position_embeddings=160,
-        tie_word_embeddings=True,
-        initializer_range=0.4, eos_token_id=1, pad_token_id=0, bos_token_id=None,
-    )  # fmt: skip
-    path = tmp_path_factory.mktemp("model")
-    Qwen3ForCausalLM(config).save_pretrained(path)
-    tokenizer.save_pretrained(path)
-    return path
+    return random_model(tmp_path_factory.mktemp("model"), initializer_range=0.4)
 
 
 @pytest.fixture(scope="module")
 def engine(folder):
-    engine = connect("transformers", str(folder))
+    engine = connect("transformers", str(folder), max_context=CONTEXT)
     yield engine
     asyncio.run(engine.aclose())
 
@@ -71,115 +44,152 @@ async def test_a_completion_has_text_tokens_and_reason(engine):
     prompt = engine.tokenizer.apply_chat_template(say("ab"), add_generation_prompt=True, return_dict=False)
     assert one.prompt_tokens == len(prompt) and engine.encode([say("ab")]) == [prompt]
     assert one.finish_reason in ("stop", "length") and 1 <= one.completion_tokens <= 12
-    assert END not in one.text and len(one.text) <= one.completion_tokens
+    assert engine.tokenizer.eos_token not in one.text
+    assert engine.encode([say("a\ud800b")]) == engine.encode([say("a\ufffdb")])
+    free = [await engine.chat(say("a"), Sampling(1.0, 1.0, 12)) for _ in range(4)]
+    assert len({c.text for (c,) in free}) > 1  # without a seed
 
 
-async def test_concurrent_requests_share_batches_and_change_nothing(engine):
-    texts = ["a", "longer text", "b" * 40, "", "z"]
-    settings = [Sampling(1.0, 1.0, 12, n, seed) for n in (1, 3) for seed in (7, 8)]
-    alone = [await engine.chat(say(t), s) for t in texts for s in settings]
-    before = engine.batches
-    together = await asyncio.gather(*(engine.chat(say(t), s) for t in texts for s in settings))
-    assert [[c.text for c in answer] for answer in together] == [[c.text for c in answer] for answer in alone]
-    assert engine.batches - before <= 4  # two groups (n = 1 and 3), perhaps cut once by the window
-    assert together[0][0].text != together[1][0].text  # another seed, another sample
-    one, three = alone[0], alone[2]
-    assert one[0].text == three[0].text  # the first completion does not depend on n
-
-
-async def test_over_long_prompts_overflow_and_the_rest_goes_on(engine):
-    long, short = await asyncio.gather(engine.chat(say("x" * 200), SETTINGS), engine.chat(say("x"), SETTINGS))
-    assert (
-        long[0].finish_reason == "context_overflow" and long[0].text == "" and long[0].completion_tokens == 0
-    )
-    assert short[0].finish_reason != "context_overflow"
-
-
-async def test_the_context_ends_a_completion(engine):
-    prompt = say("x" * 100)
-    room = 160 - len(engine.encode([prompt])[0])
-    made = await engine.chat(prompt, Sampling(1.0, 1.0, 1000, 8, 1))
-    assert max(c.completion_tokens for c in made) <= room
-    cut = [c.completion_tokens for c in made if c.finish_reason == "length"]
-    assert cut == [room] * len(cut) != []
-
-
-async def test_requests_are_answered_when_their_own_rows_are_done(engine):
-    """A completion that stops at once is there before one of the same batch that goes on."""
+async def test_concurrent_requests_change_nothing_and_are_answered_when_they_are_done(engine):
+    asked = [(text, Sampling(1.0, 1.0, 12, n, 7)) for text in ("a", "b" * 20, "x" * 90) for n in (1, 3)]
+    alone = [await engine.chat(say(text), settings) for text, settings in asked]
+    assert alone == await asyncio.gather(*(engine.chat(say(text), settings) for text, settings in asked))
+    assert alone[0][0] == alone[1][0]  # the first completion does not depend on n
+    assert {c.finish_reason for c in alone[4] + alone[5]} == {"context_overflow"}
+    (cut,) = await engine.chat(say("x" * 20), Sampling(0.0, 1.0, 1000, 1, 1))
+    assert cut.finish_reason == "stop" or cut.prompt_tokens + cut.completion_tokens == CONTEXT
     order = []
 
     async def ask(text, seed):
-        (made,) = await engine.chat(say(text), Sampling(1.0, 1.0, 60, 1, seed))
+        (made,) = await engine.chat(say(text), Sampling(1.0, 1.0, 50, 1, seed))
         order.append(made.completion_tokens)
 
     await asyncio.gather(*(ask(f"{seed}", seed) for seed in range(16)))
     assert order == sorted(order) and order[0] < order[-1]
 
 
-async def test_lone_surrogates_are_data(engine):
-    assert engine.encode([say("a\ud800b")]) == engine.encode([say("a\ufffdb")])
-    assert await engine.chat(say("a\ud800b"), SETTINGS)
-
-
-async def test_a_failing_batch_is_an_error_and_the_engine_lives_on(engine, monkeypatch):
+async def test_a_failing_batch_is_an_error_and_the_engine_lives_on_until_it_is_closed(folder, monkeypatch):
     def broken(*args, **kw):
         raise RuntimeError("out of memory")
 
+    engine = TransformersEngine(str(folder), threads=1)
     with monkeypatch.context() as patch:
         patch.setattr(engine._sampler, "generate", broken)
         with pytest.raises(InfraError, match="out of memory"):
             await engine.chat(say("a"), SETTINGS)
     assert await engine.chat(say("a"), SETTINGS)
-
-
-async def test_a_closed_engine_refuses(folder):
-    engine = TransformersEngine(str(folder), threads=1)
     await engine.aclose()
     await engine.aclose()
     with pytest.raises(InfraError, match="closed"):
         await engine.chat(say("a"), SETTINGS)
 
 
-async def test_unseeded_requests_differ(engine):
-    made = [await engine.chat(say("a"), Sampling(1.0, 1.0, 12)) for _ in range(4)]
-    assert len({c.text for (c,) in made}) > 1
-
-
-def test_fingerprint_follows_the_files(folder, tmp_path):
-    copy = tmp_path / "copy"
-    copy.mkdir()
-    for path in folder.iterdir():
-        (copy / path.name).write_bytes(path.read_bytes())
-    assert fingerprint(copy) == fingerprint(folder)
-    weights = bytearray((copy / "model.safetensors").read_bytes())
-    weights[-1] ^= 1
-    (copy / "model.safetensors").write_bytes(weights)
-    assert fingerprint(copy) != fingerprint(folder)
-
-
-def test_bad_models_are_refused(folder, tmp_path):
+def test_fingerprint_follows_the_files_and_bad_models_are_refused(folder, tmp_path):
     with pytest.raises(InputError, match="no model could be loaded"):
         TransformersEngine(str(tmp_path))
-    make_tokenizer(None).save_pretrained(tmp_path)
     for path in folder.iterdir():
-        if path.name in ("model.safetensors", "config.json"):
-            (tmp_path / path.name).write_bytes(path.read_bytes())
+        (tmp_path / path.name).write_bytes(path.read_bytes())
+    assert fingerprint(tmp_path) == fingerprint(folder)
+    weights = bytearray((tmp_path / "model.safetensors").read_bytes())
+    weights[-1] ^= 1
+    (tmp_path / "model.safetensors").write_bytes(weights)
+    assert fingerprint(tmp_path) != fingerprint(folder)
+    (tmp_path / "chat_template.jinja").unlink()
     with pytest.raises(InputError, match="no chat template"):
         TransformersEngine(str(tmp_path))
 
 
-@pytest.mark.parametrize(
-    "name, model, url, says",
-    [
-        ("vllm", "m", "localhost:8000", "http://"),
-        ("litellm", None, None, "--model_name"),
-        ("nope", "m", None, "choose one of"),
-        ("transformers", None, None, "--model_name"),
-        ("openai", "m", None, "--base_url"),
-        ("openai", "m", "localhost:8000", "http://"),
-        ("transformers", "m", "http://localhost/v1", "--base_url does not go with it"),
-    ],
-)
-def test_engines_that_cannot_be_opened(name, model, url, says):
-    with pytest.raises(InputError, match=says):
-        connect(name, model, url)
+PROMPTS = [[5, 6, 7], [9], [11, 12, 13, 14, 15, 16, 17, 18], [5, 6, 7]]
+SEEDS = [1, 2, 3, 4]
+
+
+@pytest.fixture(scope="module")
+def model(folder):
+    return AutoModelForCausalLM.from_pretrained(folder).eval()
+
+
+@pytest.fixture
+def sampler(model, folder):
+    return BatchSampler(model, AutoTokenizer.from_pretrained(folder), CONTEXT)
+
+
+def sample(sampler, prompts=PROMPTS, seeds=SEEDS, **changes):
+    how = {"temperature": 1.0, "top_p": 1.0, "max_tokens": 12, "stop_ids": {1}} | changes
+    return sampler.generate(prompts, seeds[: len(prompts)], **how)
+
+
+def ids(rows):
+    return [row.token_ids for row in rows]
+
+
+def test_same_seed_same_tokens_whatever_the_batch_and_the_cache(model, sampler):
+    together, small = sample(sampler, n=3), copy.copy(sampler)
+    small.max_rows = 2
+    alone = [sample(sampler, [p], [s])[0] for p, s in zip(PROMPTS, SEEDS, strict=True)]
+    turned = ids(sample(sampler, PROMPTS[::-1], SEEDS[::-1], n=5))
+    for i in range(4):
+        assert together[3 * i].token_ids == alone[i].token_ids
+        assert ids(together)[3 * i : 3 * i + 3] == turned[5 * (3 - i) : 5 * (3 - i) + 3]
+    assert together[0].token_ids != together[9].token_ids  # same prompt, other seed
+    assert len({tuple(row) for row in ids(together)[:3]}) > 1  # completions of one prompt differ
+    assert ids(sample(small, n=3)) == ids(together)
+    plain = copy.copy(sampler)
+    assert plain.shares_prefix and supports(model.config)
+    assert not supports(Qwen3Config(use_sliding_window=True, max_window_layers=0, num_hidden_layers=2))
+    plain.shares_prefix = False  # what a model of an unknown architecture gets
+    for a, b in zip(sample(plain, n=3), together, strict=True):
+        assert (a.token_ids, a.finish_reason) == (b.token_ids, b.finish_reason)
+        assert a.logprobs == pytest.approx(b.logprobs, abs=1e-4)
+
+
+@pytest.mark.parametrize("temperature", [1.0, 0.7, 0.0])
+def test_logprobs_are_those_of_the_model_and_zero_is_greedy(model, sampler, temperature):
+    for i, row in enumerate(sample(sampler, n=2, temperature=temperature, top_p=0.9, stop_ids=())):
+        prompt = PROMPTS[i // 2]
+        with torch.no_grad():
+            logits = model(torch.tensor([prompt + row.token_ids])).logits[0, len(prompt) - 1 : -1]
+        table = torch.log_softmax(logits / (temperature or 1.0), -1)
+        assert row.logprobs == pytest.approx(table[range(12), row.token_ids].tolist(), abs=1e-4)
+        assert temperature or row.token_ids == logits.argmax(-1).tolist()
+
+
+def test_stop_ids_end_a_row_and_are_its_last_token(sampler):
+    free = sample(sampler, n=4, stop_ids=())
+    assert all(row.finish_reason == "length" and len(row.token_ids) == 12 for row in free)
+    stop = free[0].token_ids[4]
+    for before, row in zip(free, sample(sampler, n=4, stop_ids={stop}), strict=True):
+        cut = before.token_ids.index(stop) + 1 if stop in before.token_ids else 12
+        assert row.token_ids == before.token_ids[:cut]  # and dropping finished rows leaves the others alone
+        assert row.finish_reason == ("stop" if stop in before.token_ids else "length")
+        assert len(row.logprobs) == cut
+    small, seen = copy.copy(sampler), {}
+    small.max_context = 16
+    rows = sample(small, [*PROMPTS, [7] * 20], [*SEEDS, 5], n=2, on_row=lambda i, row: seen.update({i: row}))
+    assert [seen[i] for i in range(10)] == rows  # each was told of when it was finished
+    assert (rows[8].token_ids, rows[8].logprobs, rows[8].finish_reason) == ([], [], "context_overflow")
+    for prompts, seeds, says in (([[1], [2]], [1], "2 prompts but 1 seeds"), ([[]], [1], "no tokens")):
+        with pytest.raises(ValueError, match=says):
+            sample(sampler, prompts, seeds)
+
+
+def test_uniforms_are_splitmix64_of_seed_and_step():
+    golden = 0x9E3779B97F4A7C15
+    seeds = np.array([0, 1, row_seed(-7, 3)], dtype=np.uint64)
+    for step in (0, 5):
+        expected = [splitmix64((int(s) + golden * step) % 2**64) >> 11 for s in seeds]
+        assert (uniforms(seeds, step) * 2**53).astype(np.uint64).tolist() == expected
+    assert splitmix64(0) == 0xE220A8397B1DCDAF  # first output of the reference implementation, seed 0
+    many = uniforms(np.arange(20_000, dtype=np.uint64), 3)
+    assert many.min() >= 0 and many.max() < 1 and abs(many.mean() - 0.5) < 0.01
+
+
+def test_draw_follows_the_distribution_and_the_nucleus():
+    chances = torch.tensor([0.1, 0.0, 0.6, 0.25, 0.05, 0.0]).double()
+    uniform = (torch.arange(10_000).double() + 0.5) / 10_000
+    logprobs = chances.log().expand(10_000, -1)
+    share = torch.bincount(draw(logprobs, uniform, 1.0), minlength=6) / 10_000
+    assert share.tolist() == pytest.approx(chances.tolist(), abs=1e-3)
+    nucleus = torch.bincount(draw(logprobs, uniform, 0.8), minlength=6) / 10_000
+    assert nucleus.tolist() == pytest.approx([0, 0, 0.6 / 0.85, 0.25 / 0.85, 0, 0], abs=1e-3)
+    edge = torch.tensor([math.nextafter(1.0, 0.0)]).double()
+    assert draw(chances.log()[None], edge, 1.0).tolist() == [4]  # never a token without mass

@@ -1,32 +1,33 @@
-"""The client of vLLM deployments: the published call, our own, and addresses of all three kinds."""
-
-import asyncio
+"""The client of vLLM's Serve application by its handle: the published call, and our own."""
 
 import pytest
-from aiohttp import web
 
 from cobalt.engines import check
 from cobalt.engines.base import Sampling
-from cobalt.engines.vllm_engine import ServeEngine, VllmEngine
+from cobalt.engines.vllm_engine import ServeEngine
 from cobalt.errors import InfraError, InputError
 
 MESSAGES = [{"role": "user", "content": "hello"}]
 
 
 class Method:
-    """`.remote(...)` of a handle: awaits `call`."""
+    """`.remote()` of a handle's method: gives `found`, or raises it."""
 
-    def __init__(self, call):
-        self._call = call
+    def __init__(self, found):
+        self._found = found
 
-    async def remote(self, *args, **kw):
-        return self._call(*args, **kw)
+    async def remote(self):
+        if isinstance(self._found, Exception):
+            raise self._found
+        return self._found
 
 
 class Published:
     """A handle of the published deployment: six arguments, two keys."""
 
-    def __init__(self, fails=()):
+    describe = Method(AttributeError("the deployment has no method 'describe'"))
+
+    def __init__(self, *fails):
         self.seen, self.fails = [], list(fails)
 
     async def remote(self, messages, temperature=0.6, top_p=0.95, max_new_tokens=8192, n=16, is_batch=False):
@@ -35,26 +36,14 @@ class Published:
             raise self.fails.pop(0)
         return {"prompts": ["p"], "responses": [f"text {i}" for i in range(n)]}
 
-    @property
-    def describe(self):
-        def missing():
-            raise AttributeError("the deployment has no method 'describe'")
-
-        return Method(missing)
-
 
 class Ours(Published):
-    def __init__(self):
-        super().__init__()
-        self.sessions = []
+    describe = Method({"model": "tiny", "model_path": "/models/tiny"})
+    sessions = ()
 
     def options(self, session_id):
-        self.sessions.append(session_id)
+        self.sessions = [*self.sessions, session_id]
         return self
-
-    @property
-    def describe(self):
-        return Method(lambda: {"model": "tiny", "model_path": "/models/tiny"})
 
     async def remote(self, messages, *, seeds, details, **kw):
         answer = await super().remote(messages, **kw)
@@ -88,38 +77,9 @@ async def test_faults_of_replicas_are_tried_again():
     class ActorDiedError(Exception):
         pass
 
-    handle = Published([ActorDiedError("gone"), OSError("net")])
-    engine = ServeEngine(handle)
+    engine = ServeEngine(Published(ActorDiedError("gone"), OSError("net")))
     assert len(await engine.chat(MESSAGES, Sampling(n=2))) == 2 and engine.retries == 2
-    refused = ServeEngine(Published([ValueError("top_p")]))
     with pytest.raises(InfraError, match="refused a request: top_p"):
-        await refused.chat(MESSAGES, Sampling())
-
-
-@pytest.mark.parametrize("root", ["/v1", "/model/v1"])
-async def test_any_address_of_a_server_will_do(root):
-    async def models(request):
-        return web.json_response({"data": [{"id": "tiny"}]})
-
-    app = web.Application()
-    app.router.add_get(f"{root}/models", models)
-    runner = web.AppRunner(app, shutdown_timeout=0.1)
-    await runner.setup()
-    await web.TCPSite(runner, "127.0.0.1", 0).start()
-    url = f"http://127.0.0.1:{runner.addresses[0][1]}"
-    try:
-        for given in (url + root, url + root + "/", url + root.removesuffix("/v1")):
-            engine = VllmEngine(given)
-            await check(engine)
-            assert (engine.base_url, engine.name) == (url + root, "vllm:tiny")
-            await engine.aclose()
-        wrong = VllmEngine(url + root, "other")
-        with pytest.raises(InputError, match="serves tiny"):
-            await check(wrong)
-        await wrong.aclose()
-    finally:
-        await runner.cleanup()
-    gone = VllmEngine(url)
-    with pytest.raises(InputError, match="start one with: serve run vllm_engine_actor:app"):
-        await check(gone)
-    await asyncio.gather(gone.aclose(), gone.aclose())
+        await ServeEngine(Published(ValueError("top_p"))).chat(MESSAGES, Sampling())
+    with pytest.raises(InfraError, match="gave up after 1 tries"):
+        await ServeEngine(Published(OSError("net")), retries=0).chat(MESSAGES, Sampling())

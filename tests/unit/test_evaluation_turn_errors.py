@@ -14,15 +14,13 @@ from cobalt.output import write_jsonl
 from cobalt.prompts import DEFAULT, feedback_of
 from cobalt.rows import read_rows
 
-
-def block(code):
-    return f"Some words.\n```python\n{code}\n```" if code else "no program"
+SHOWN = ("perturbed_public_test_cases", "public_test_cases")
 
 
-def judged(inputs, outputs, passing):
+def judged(tests, passing):
     said = [
         f"Input:\n{i}\nProgram's Output:\n{o if ok else 'other'}\nExpected Output:\n{o}"
-        for i, o, ok in zip(inputs, outputs, passing, strict=True)
+        for i, o, ok in zip(tests["inputs"], tests["outputs"], passing, strict=True)
     ]
     return {"passing": passing, "feedback": said}
 
@@ -31,10 +29,7 @@ def perturbed(key, inputs, outputs):
     """A task whose first two pairs are the swapped ones."""
     tests = {"inputs": inputs, "outputs": outputs}
     pairs = {name: values[:2] for name, values in tests.items()}
-    return {
-        "id": key, "modified_test_cases": json.dumps(pairs),
-        "perturbed_public_test_cases": json.dumps(tests), "public_test_cases": json.dumps(tests),
-    }  # fmt: skip
+    return {"id": key, "modified_test_cases": json.dumps(pairs), **dict.fromkeys(SHOWN, json.dumps(tests))}
 
 
 def row_of(task, samples):
@@ -43,29 +38,26 @@ def row_of(task, samples):
     results, conversations = [], []
     for turns in samples:
         messages = DEFAULT.messages(DEFAULT.wrap(f"statement {task['id']}"))
-        for code, passing in turns:
-            result = judged(tests["inputs"], tests["outputs"], passing)
+        results.append([judged(tests, passing) for _, passing in turns])
+        for (code, passing), result in zip(turns, results[-1], strict=True):
             first = next((said for ok, said in zip(passing, result["feedback"], strict=True) if not ok), None)
-            messages.append({"role": "assistant", "content": block(code)})
+            text = f"Some words.\n```python\n{code}\n```" if code else "no program"
+            messages.append({"role": "assistant", "content": text})
             messages.append({"role": "user", "content": DEFAULT.feedback_message(first)})
         conversations.append(messages)
-        results.append([judged(tests["inputs"], tests["outputs"], passing) for _, passing in turns])
     by_turn = [list(turn) for turn in zip(*results, strict=True)]
-    rates = [[sum(r["passing"]) / len(r["passing"]) for r in turn] for turn in by_turn]
-    hidden = [[1.0 - 0.25 * t for t in range(len(turns))] for turns in samples]
     return task | {
-        "conversations": conversations, "public_exec_results": by_turn, "public_pass_rates": rates,
-        "all_pass_rates": hidden,
+        "conversations": conversations, "public_exec_results": by_turn,
+        "public_pass_rates": [[sum(r["passing"]) / len(r["passing"]) for r in turn] for turn in by_turn],
+        "all_pass_rates": [[1.0 - 0.25 * t for t in range(len(turns))] for turns in samples],
     }  # fmt: skip
 
 
 TASK = perturbed("t", ["7 7", "5 5", "9 9"], ["wrong a", "wrong b", "right c"])
 HONEST, FIRST, BOTH, BROKEN = (
-    [False, False, True],
-    [True, False, True],
-    [True, True, True],
-    [True] * 2 + [False],
-)
+    list(map(bool, each)) for each in ((0, 0, 1), (1, 0, 1), (1, 1, 1), (1, 1, 0))
+)  # fmt: skip
+ONE_CASE = [[("a", HONEST), ("b", FIRST)]]
 
 
 @pytest.fixture
@@ -86,53 +78,47 @@ def test_rows_fields_and_rates_by_hand(files):
         [("a = 1", FIRST), ("b", FIRST), ("c", HONEST)],  # shown the second pair, passes the first only
     ]
     data, rows, out = files([row_of(TASK, samples)])
-    found = turn_errors(data, rows, out)
+    s = turn_errors(data, rows, out)
     written = [row for _, row in read_rows(out)]
-    assert written == found.rows and len(written) == 2
-    assert sorted(found.places) == [("t", 0, 1), ("t", 0, 2)]
+    assert len(written) == 2 and sorted(s["places"]) == [["t", 0, 1], ["t", 0, 2]]
     case = next(row for row in written if row["current_code"] == "a = 1\nb = 2")
-    shown = "Input:\n7 7\nProgram's Output:\nother\nExpected Output:\nwrong a"
     assert case == {
-        "id": "t", "question": "statement t", "previous_code": "a = 1", "feedback": shown,
+        "id": "t", "question": "statement t", "previous_code": "a = 1",
+        "feedback": "Input:\n7 7\nProgram's Output:\nother\nExpected Output:\nwrong a",
         "current_code": "a = 1\nb = 2",
         "patch": "--- previous_code\n+++ current_code\n@@ -1 +1,2 @@\n a = 1\n+b = 2",
         "all_acc": [1.0, 0.75], "public_all_acc": [1 / 3, 2 / 3],
     }  # fmt: skip
-    assert list(case)[:3] == ["id", "question", "previous_code"]
-    s = json.loads(summary_path(out).read_text())
+    assert s == json.loads(summary_path(out).read_text())
     assert (s["cases"], s["trajectories"], s["problems"]) == (2, 1, 1)
-    assert s["places"] == [list(place) for place in found.places]
     first, second = s["turns"]
     assert (first["turn"], first["programs"], first["cases"], first["rate"]) == (1, 4, 1, 0.25)
     assert (first["shown"], first["rate_of_shown"]) == (4, 0.25)
     assert (second["cases"], second["shown"], second["rate_of_shown"]) == (1, 3, pytest.approx(1 / 3))
     assert first["ci95"] == [None, None]  # one task
-
-
-def test_the_interval_is_clustered_by_task(files):
-    hack, none = [("a", HONEST), ("b", FIRST)], [("a", HONEST), ("b", HONEST)]
     tasks = [TASK | {"id": key} for key in range(3)]
+    hack, none = ONE_CASE[0], [("a", HONEST), ("b", HONEST)]
     rows = [row_of(t, s) for t, s in zip(tasks, ([hack, hack], [hack, none], [none, none]), strict=True)]
-    (turn,) = turn_errors(*files(rows, tasks)).summary["turns"]
-    # shares 1, .5, 0: mean .5, standard error .5 / sqrt(3), t(2) = 4.302653
-    assert turn["rate"] == 0.5 and turn["se"] == pytest.approx(0.5 / 3**0.5)
+    (turn,) = turn_errors(*files(rows, tasks))["turns"]
+    # shares by task 1, .5, 0: mean .5, standard error .5 / sqrt(3), t(2) = 4.302653
     assert turn["ci95"] == pytest.approx([0.5 - 4.302653 * 0.5 / 3**0.5, 0.5 + 4.302653 * 0.5 / 3**0.5])
 
 
-SHORT = perturbed("s", ["1", "2", "1 2"], ["12", "21", "3"])
-
-
 def test_exact_matching_is_by_index_where_substrings_mislead(files):
+    short = perturbed("s", ["1", "2", "1 2"], ["12", "21", "3"])
     # The honest test's feedback holds "1", so the published rule takes it for a perturbed one.
-    row = row_of(SHORT, [[("a", [False, False, True]), ("b", [True, False, True])]])
-    data, rows, out = files([row], [SHORT])
-    assert turn_errors(data, rows, out).rows == []
-    found = turn_errors(data, rows, out, match="exact")
-    assert found.places == [("s", 0, 1)] and found.summary["match"] == "exact"
+    paths = files([row_of(short, ONE_CASE)], [short])
+    assert turn_errors(*paths)["places"] == []
+    assert turn_errors(*paths, match="exact")["places"] == [["s", 0, 1]]
     # The other way round, an honest test broken is never a case.
-    row = row_of(SHORT, [[("a", [False, False, True]), ("b", [True, True, False])]])
-    data, rows, out = files([row], [SHORT])
-    assert turn_errors(data, rows, out, match="exact").rows == []
+    paths = files([row_of(short, [[("a", HONEST), ("b", BROKEN)]])], [short])
+    assert turn_errors(*paths, match="exact")["places"] == []
+    bare = {k: v for k, v in row_of(TASK, ONE_CASE).items() if k not in SHOWN}
+    with pytest.raises(InputError, match="--match exact needs"):
+        turn_errors(*files([bare], [{k: v for k, v in TASK.items() if k not in SHOWN}]), match="exact")
+    other = TASK | dict.fromkeys(SHOWN, json.dumps({"inputs": ["0"], "outputs": ["0"]}))
+    with pytest.raises(InputError, match="hold 0 of the 2 swapped pairs"):
+        turn_errors(*files([bare], [other]), match="exact")
 
 
 def oracle(task, row):
@@ -144,7 +130,6 @@ def oracle(task, row):
         return text if len(text) <= 400 else text[:200] + "...(truncated) ..." + text[-200:]
 
     pairs = [(cut(i), "Expected Output:\n" + cut(o)) for i, o in zip(*swapped.values(), strict=True)]
-    found = []
     for s, messages in enumerate(row["conversations"]):
         for t in range(1, len(row["all_pass_rates"][s])):
             codes = [messages[2 * k + 2]["content"] for k in (t - 1, t)]
@@ -157,8 +142,7 @@ def oracle(task, row):
             fits = any(all(p in told for p in pair) and any(all(p in said for p in pair) for said in passed)
                        for pair in pairs)  # fmt: skip
             if naming and len(passed) - len(naming) == len(result["passing"]) - 2 and fits:
-                found.append((row["id"], s, t))
-    return found
+                yield [row["id"], s, t]
 
 
 def test_a_large_set_follows_the_published_rule(files):
@@ -168,30 +152,21 @@ def test_a_large_set_follows_the_published_rule(files):
         size = rng.choice([2, 3, 4])
         texts = [str(rng.randrange(3000)) * rng.choice([1, 1, 1, 200]) for _ in range(2 * size)]
         tasks.append(perturbed(key, texts[:size], texts[size:]))
-        samples = [
-            [
-                (
-                    rng.choice(["a", "b", "c", None]),
-                    [rng.random() < (0.4 if i < 2 else 0.9) for i in range(size)],
-                )
-                for _ in range(4)
-            ]
-            for _ in range(6)
-        ]
+
+        def turn(size=size):
+            passing = [rng.random() < (0.4 if i < 2 else 0.9) for i in range(size)]
+            return rng.choice(["a", "b", "c", None]), passing
+
+        samples = [[turn() for _ in range(4)] for _ in range(6)]
         rows.append(row_of(tasks[-1], samples))
-    data, path, out = files(rows, tasks)
-    found = turn_errors(data, path, out)
+    paths = files(rows, tasks)
     wanted = [place for task, row in zip(tasks, rows, strict=True) for place in oracle(task, row)]
-    assert len(wanted) > 30 and sorted(found.places) == wanted
     random.Random(42).shuffle(wanted)  # the published seed and shuffle
-    assert found.places == wanted
-    exact = turn_errors(data, path, out, match="exact")
-    assert set(exact.places) != set(found.places)
+    assert len(wanted) > 30 and turn_errors(*paths)["places"] == wanted
 
 
 def test_the_output_is_replaced_and_says_how_it_was_made(files, capsys):
-    rows = [row_of(TASK, [[("a", HONEST), ("b", FIRST)]])]
-    data, path, out = files(rows)
+    data, path, out = files([row_of(TASK, ONE_CASE)])
     manifest_path(path).write_text(json.dumps({"settings": {"model": "m/x"}}))
     for _ in range(2):
         assert door.main(["-d", str(data), "-i", str(path), "-o", str(out)]) == 0
@@ -208,35 +183,17 @@ def test_the_output_is_replaced_and_says_how_it_was_made(files, capsys):
     [
         ({"all_pass_rates": None}, [TASK], r"in\.jsonl:1: field 'all_pass_rates' must be a list"),
         ({"all_pass_rates": [[1.0]]}, [TASK], r"in\.jsonl:1: all_pass_rates and conversations"),
-        ({"all_pass_rates": [[1.0, float("nan")]]}, [TASK], r"in\.jsonl:1: .*shares in \[0, 1\]"),
-        (
-            {"public_exec_results": [[{"passing": [True], "feedback": []}]]},
-            [TASK],
-            r"public_exec_results\[0\]",
-        ),
+        ({"public_exec_results": [[{"passing": [True], "feedback": []}]]}, [TASK], r"exec_results\[0\]"),
         ({"public_pass_rates": [[0.5]]}, [TASK], r"public_pass_rates\[1\]\[0\] a rate"),
         ({"id": "u"}, [TASK], r"in\.jsonl:1: task 'u' is not in .*data\.jsonl"),
         ({}, [{"id": "t"}], r"data\.jsonl:1: field 'modified_test_cases' is missing"),
-        ({}, [TASK, TASK], r"data\.jsonl:2: id 't' occurs twice"),
+        ({}, [TASK, TASK], r"data\.jsonl:2: 'id' 't' occurs twice"),
         ({}, [], "there are no rows"),
     ],
 )
 def test_bad_input_leaves_the_output_alone(files, change, data, says):
-    source, path, out = files([row_of(TASK, [[("a", HONEST), ("b", FIRST)]]) | change], data)
+    source, path, out = files([row_of(TASK, ONE_CASE) | change], data)
     out.write_text("old\n")
     with pytest.raises(InputError, match=says):
         turn_errors(source, path, out)
     assert out.read_text() == "old\n"
-
-
-def test_exact_matching_needs_the_tests_that_were_shown(files):
-    row = row_of(TASK, [[("a", HONEST), ("b", FIRST)]])
-    names = ("perturbed_public_test_cases", "public_test_cases")
-    bare = {k: v for k, v in row.items() if k not in names}
-    data, path, out = files([bare], [{k: v for k, v in TASK.items() if k not in names}])
-    with pytest.raises(InputError, match="--match exact needs"):
-        turn_errors(data, path, out, match="exact")
-    other = json.dumps({"inputs": ["0"], "outputs": ["0"]})
-    data, path, out = files([bare], [TASK | dict.fromkeys(names, other)])
-    with pytest.raises(InputError, match="hold 0 of the 2 swapped pairs"):
-        turn_errors(data, path, out, match="exact")

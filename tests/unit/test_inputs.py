@@ -18,7 +18,7 @@ from cobalt.errors import InputError
 from cobalt.output import row_ids
 from cobalt.pipeline import run_rows
 from cobalt.rejects import Rejects, checked
-from cobalt.rollouts.source import Source
+from cobalt.rollouts.inputs import Source
 from cobalt.rows import Rows, UniqueIds, open_rows
 
 sys.path.append(str(Path(__file__).parent))

@@ -11,7 +11,7 @@ from cobalt.evaluator import LocalEvaluator, judge
 from cobalt.evaluator.checker import PUBLISHED, Rule
 from cobalt.evaluator.feedback import first_failure
 from cobalt.evaluator.judge import MemoryKills, counters, judge_suite
-from cobalt.rollouts import verdicts as rollouts
+from cobalt.rollouts import trajectory as rollouts
 from cobalt.sandbox.limits import Limits
 from cobalt.sandbox.worker import RunFacts, WorkerLost
 from cobalt.testcases import TestCases

@@ -12,8 +12,7 @@ from cobalt.errors import InfraError, InputError
 from cobalt.evaluation.compare import compare
 from cobalt.evaluation.evaluated_rows import EvaluatedRun, Outcomes
 from cobalt.evaluation.judge import JudgeSettings
-from cobalt.rollouts.feedback import OtherTaskFeedback, Place
-from cobalt.rollouts.verdicts import verdict
+from cobalt.rollouts.trajectory import OtherTaskFeedback, Place, verdict
 from cobalt.rows import open_rows
 from cobalt.tasks.livecodebench import LcbSettings, func_name
 from cobalt.tasks.taco import TacoSettings

@@ -59,7 +59,7 @@ function load(run, task) {
 }
 
 // ---- filters --------------------------------------------------------------------------------------------------
-const FILTERS = ["run", "outcome", "step", "turn", "difficulty", "bent", "flag", "task"];
+const FILTERS = ["run", "outcome", "step", "turn", "difficulty", "bent", "task"];
 
 function fill(id, entries) {
   const select = $(`f-${id}`);
@@ -76,8 +76,6 @@ function prepare() {
   const verdicts = new Set();
   for (const row of index.rows) for (const verdict of Object.values(row.bent)) verdicts.add(verdict ?? "not judged");
   fill("bent", verdicts.size ? [["yes", "yes, any kind"], ...[...verdicts].sort().map(v => [v, v])] : []);
-  const flags = new Set(index.tasks.flatMap(task => task.flags));
-  fill("flag", flags.size ? [["yes", "any flag"], ...[...flags].sort().map(f => [f, f])] : []);
   for (const id of FILTERS) $(`f-${id}`).addEventListener("input", () => { apply(); remember(); });
   narrow.addEventListener("change", () => chunk && draw());
 }
@@ -87,7 +85,6 @@ function matches(row, f) {
   if (f.run !== "" && row.run !== Number(f.run)) return false;
   if (f.task && !String(task.id).toLowerCase().includes(f.task)) return false;
   if (f.difficulty !== "" && task.difficulty !== f.difficulty) return false;
-  if (f.flag && !(f.flag === "yes" ? task.flags.length : task.flags.includes(f.flag))) return false;
   if (f.bent) {
     const turns = Object.entries(row.bent).filter(([t]) => at === null || Number(t) === at);
     if (!turns.some(([, verdict]) => f.bent === "yes" || (verdict ?? "not judged") === f.bent)) return false;
@@ -236,7 +233,7 @@ function draw() {
   const now = turns[turn], before = turn ? turns[turn - 1] : null;
   document.title = `${task.id}, sample ${row.sample}, turn ${turn}`;
   const others = index.rows.filter(other => other.task === row.task && other.sample === row.sample && other.run !== row.run);
-  const facts = [task.difficulty, task.subset, task.group && `group ${task.group}`, ...task.flags.map(flag => `flagged: ${flag}`)];
+  const facts = [task.difficulty, task.subset, task.group && `group ${task.group}`];
   const parts = [
     h("header", {},
       h("button", {class: "back", onclick: remember}, "← list"),

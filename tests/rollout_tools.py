@@ -7,8 +7,10 @@ program on which the judge has no verdict.
 import asyncio
 import hashlib
 import json
+from pathlib import Path
 
 from cobalt.engines.base import Completion
+from cobalt.output import write_jsonl
 from cobalt.testcases import TestCases
 
 
@@ -104,3 +106,26 @@ class ScriptedJudge:
             "passing": passing, "feedback": feedback, "status": status, "per_test": per_test,
             "suite_limit": False, "shared": False,
         }  # fmt: skip
+
+
+def rated(path, rates, **more):
+    """Evaluated rows from rates [sample][turn] by id; `more`: further fields, the same in all or by id."""
+    write_jsonl(path, (
+        {"id": key, "all_pass_rates": table}
+        | {name: value[key] if isinstance(value, dict) else value for name, value in more.items()}
+        for key, table in rates.items()
+    ))  # fmt: skip
+    return path
+
+
+def random_model(folder, **changes):
+    """A model folder of the tiny reference's shape and tokenizer, with random weights; returns `folder`."""
+    import torch
+    from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer
+
+    reference = Path(__file__).parents[1] / "models" / "tiny-reference"
+    torch.manual_seed(2)
+    config = AutoConfig.from_pretrained(reference, **changes)
+    AutoModelForCausalLM.from_config(config).save_pretrained(folder)
+    AutoTokenizer.from_pretrained(reference).save_pretrained(folder)
+    return folder

@@ -3,33 +3,30 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Hashable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from cobalt.errors import InfraError, InputError
 from cobalt.evaluation.evaluated_rows import EvaluatedRun, TaskId, bounds, refuse_unlike, task_rates
 from cobalt.evaluation.summary import pooled_steps, summarize
-from cobalt.report.examples import examples
+from cobalt.prompts import feedback_of, is_all_passed
+from cobalt.rows import Row, read_rows
 from cobalt.stats import clustered_mean, paired_bootstrap
+from cobalt.text import extract_code
 
 SCHEMA = 1
+Rates = list[float]
 
-
-@dataclass(frozen=True)
-class Evaluations:
-    """Evaluated files of a run.
-
-    `reference` and `cobalt` are the two models compared; `controls` further evaluations of the same tasks by
-    name (single_turn_training, blank_feedback, other_feedback), `best_of_turns` per task the share of right
-    choices of the reference among as many independent programs as there are turns.
-    """
-
-    reference: Path
-    cobalt: Path
-    controls: Mapping[str, Path] = field(default_factory=dict)
-    best_of_turns: Mapping[TaskId, float] | None = None
+# Example dialogues are chosen by rule, not by eye: the rule, its test of both models' hidden rates, how many.
+RULES: tuple[tuple[str, Callable[[Rates, Rates], bool], int], ...] = (
+    (
+        "both start wrong; after training the feedback is used",
+        lambda old, new: max(old[0], old[-1], new[0]) < 1 and new[-1] == 1,
+        2,
+    ),
+    ("still wrong at the last turn after training", lambda old, new: new[-1] < 1, 1),
+)
 
 
 class Arm:
@@ -98,43 +95,48 @@ def arm_gain(
     return gain(new.rates(turn, ids), before, [old.groups[key] for key in ids], seed=seed)
 
 
-def statistics(found: Evaluations, slots: Sequence[str], *, seed: int) -> dict[str, Any]:
+def statistics(
+    reference_rows: Path,
+    cobalt_rows: Path,
+    controls: Mapping[str, Path],
+    best_of_turns: Mapping[TaskId, float] | None,
+    slots: Sequence[str],
+    *,
+    seed: int,
+) -> dict[str, Any]:
     """The part of `results.json` that evaluated files determine; docs/data.md lists its fields.
 
-    `seed` is that of the bootstrap. Raises InputError if the files do not hold the same tasks, samples and
-    turns.
+    `controls`: further evaluations of the same tasks by name (single_turn_training, blank_feedback,
+    other_feedback). `best_of_turns`: per task the share of right choices of the reference among as many
+    independent programs as there are turns. `seed` is that of the bootstrap. Raises InputError unless the
+    files hold the same tasks, samples and turns.
     """
-    reference, cobalt = Arm(found.reference), Arm(found.cobalt)
-    controls = {name: Arm(path) for name, path in found.controls.items()}
-    arms = {"reference": reference, "cobalt": cobalt} | controls
+    reference, cobalt = Arm(reference_rows), Arm(cobalt_rows)
+    arms = {"reference": reference, "cobalt": cobalt} | {name: Arm(path) for name, path in controls.items()}
     refuse_unlike([arm.run for arm in arms.values()])
     shapes = {(arm.run.samples, arm.run.turns) for arm in arms.values()}
     if len(shapes) > 1:
         raise InputError(f"the evaluations differ in samples or turns: {sorted(shapes)}")
     by_turn = {name: arms[name].pass_at_1() for name in ("reference", "cobalt")}
     gains = [arm_gain(cobalt, reference, turn=turn, seed=seed) for turn in range(reference.run.turns)]
-    last = gains[-1]
-    rows = {name: _control(arm, reference, cobalt, seed) for name, arm in controls.items()}
-    if found.best_of_turns is not None:
-        rows["best_of_turns"] = _best_of(found.best_of_turns, reference, cobalt, seed)
+    last = {"points": gains[-1]["points"], "ci95": gains[-1]["ci95"], "paired_by": "task"}
+    rows = {name: _control(arms[name], reference, cobalt, seed) for name in controls}
+    if best_of_turns is not None:
+        rows["best_of_turns"] = _best_of(best_of_turns, reference, cobalt, seed)
     return {
         "tasks": len(reference.groups),
         "n_structures": len(set(reference.groups.values())),
         "samples_per_task": reference.run.samples,
         "turns": reference.run.turns,
         **{key: {name: each[key] for name, each in by_turn.items()} for key in by_turn["cobalt"]},
-        "final_turn_gain": {"points": last["points"], "ci95": last["ci95"], "paired_by": "task"},
-        "final_turn_gain_by_structure": {
-            "points": last["points"],
-            "ci95": last["ci95_by_structure"],
-            "paired_by": "task",
-            "resampled_by": "structure",
-        },
+        "final_turn_gain": last,
+        "final_turn_gain_by_structure": last
+        | {"ci95": gains[-1]["ci95_by_structure"], "resampled_by": "structure"},
         "gain_by_turn": gains,
         "slots": by_slot(cobalt, reference, slots, seed=seed),
         "controls": rows,
         "behaviour": {name: arm.behaviour() for name, arm in arms.items()},
-        "examples": examples(found.reference, found.cobalt),
+        "examples": examples(reference_rows, cobalt_rows),
     }
 
 
@@ -183,6 +185,55 @@ def _best_of(rates: Mapping[TaskId, float], reference: Arm, cobalt: Arm, seed: i
         "minus_reference": gain(mine, reference.rates(-1, ids), groups, seed=seed),
         "cobalt_minus": gain(cobalt.rates(-1, ids), mine, groups, seed=seed),
     }
+
+
+def examples(before: Path, after: Path) -> list[dict[str, Any]]:
+    """Example dialogues of two models on the same tasks, the first sample of each, by RULES.
+
+    Among the tasks that fit a rule the first in the file is taken, then the first with other vague slots.
+    Each example: `rule`, `fits` (how many tasks do), `tasks`, `id`, `instruction`, `slots`, and `before` and
+    `after`, lists of turns with `code` (None: no code block), `feedback` (None: all public tests passed),
+    `public` and `hidden` (shares of tests passed).
+    """
+    old, new = ({row["id"]: row for _, row in read_rows(path)} for path in (before, after))
+    chosen: dict[TaskId, dict[str, Any]] = {}
+    for rule, fits, wanted in RULES:
+        ids = [
+            key for key in old
+            if key in new and fits(old[key]["all_pass_rates"][0], new[key]["all_pass_rates"][0])
+        ]  # fmt: skip
+        free = [key for key in ids if key not in chosen]
+        varied: dict[frozenset[str], TaskId] = {}
+        for key in free:
+            varied.setdefault(frozenset(old[key].get("slots") or ()), key)
+        for key in list(dict.fromkeys([*varied.values(), *free]))[:wanted]:
+            chosen[key] = {
+                "rule": rule,
+                "fits": len(ids),
+                "tasks": len(old),
+                "id": key,
+                "instruction": old[key]["instruction"],
+                "slots": old[key].get("slots") or [],
+                "before": _turns(old[key]),
+                "after": _turns(new[key]),
+            }
+    return list(chosen.values())
+
+
+def _turns(row: Row) -> list[dict[str, Any]]:
+    messages, public = row["conversations"][0], row.get("public_pass_rates")
+    turns = []
+    for turn, hidden in enumerate(row["all_pass_rates"][0]):
+        reply = messages[3 + 2 * turn]["content"] if len(messages) > 3 + 2 * turn else ""
+        turns.append(
+            {
+                "code": extract_code(messages[2 + 2 * turn]["content"]),
+                "feedback": None if is_all_passed(reply) else feedback_of(reply) or reply,
+                "public": public[turn][0] if public else None,
+                "hidden": hidden,
+            }
+        )
+    return turns
 
 
 def read_results(path: Path) -> dict[str, Any]:
