@@ -7,8 +7,14 @@ from cobalt.cluster import application
 from cobalt.errors import InputError
 from cobalt.evaluator.base import Evaluator
 from cobalt.evaluator.local import LocalEvaluator
-from cobalt.evaluator.remote import HttpEvaluator, RemoteEvaluator, ServeEvaluator
-from cobalt.evaluator.request import APPLICATION, DEPLOYMENT, ROUTE
+from cobalt.evaluator.remote import (
+    APPLICATION,
+    DEPLOYMENT,
+    ROUTE,
+    HttpEvaluator,
+    RemoteEvaluator,
+    ServeEvaluator,
+)
 from cobalt.sandbox.limits import Limits
 
 _READY_S = 60.0

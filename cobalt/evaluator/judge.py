@@ -1,17 +1,19 @@
 """One program, all its tests: runs them on a worker and turns bytes and resource facts into verdicts."""
 
+import contextlib
 import json
 import signal
+import threading
 import time
+from collections.abc import Iterable
+from pathlib import Path
 from typing import Any, NamedTuple
 
 from cobalt.evaluator import feedback
 from cobalt.evaluator.base import infra_result
 from cobalt.evaluator.checker import Rule, brief, decode, encode, value_equal
-from cobalt.evaluator.memory_kills import MemoryKills
 from cobalt.sandbox.limits import Limits
 from cobalt.sandbox.pool import Pool
-from cobalt.sandbox.run_files import RunFiles
 from cobalt.sandbox.worker import Program, RunFacts, WorkerLost
 from cobalt.schema import SKIPPED, ExecutionResult, TestResult
 from cobalt.testcases import TestCases
@@ -19,8 +21,6 @@ from cobalt.testcases import TestCases
 _RUNS_PER_TEST = 2  # a test that a fault of ours ended is run again once, on another worker
 _PAUSE_S = 0.2  # before that: memory, descriptors or processes may be wanting for a moment
 _FAULTS = (WorkerLost, OSError, MemoryError)  # the latter two: descriptors or memory of this process
-
-_memory_kills = MemoryKills()
 
 
 class Verdict(NamedTuple):
@@ -40,7 +40,7 @@ def judge_suite(pool: Pool, code: str, tests: TestCases, limits: Limits, rule: R
     source = encode(code)
     if len(source) > limits.source_bytes:
         text = f"Program is longer than {limits.source_bytes} bytes."
-        return _result([_without_run("runtime_error", f"Exception: {text}")] * len(tests), "compile_error")
+        return _result([_made("runtime_error", f"Exception: {text}")] * len(tests), "compile_error")
     suite = _Suite(tests, limits, rule)
     lost = 0
     while not suite.over:
@@ -99,54 +99,50 @@ class _Suite:
         if not len(self._tests):
             self._status = "ok" if program.compiles() else "compile_error"
             return
-        began = self._start(program, self._prepare(program, len(self.verdicts)))
+        self._prepare(program, len(self.verdicts))
+        began = self._start(program)
+        waits = self._rule.stop_on_first_failure
         while began:
             place = len(self.verdicts)
-            following = self._prepare(program, place + 1) if place + 1 < len(self._tests) else None
+            more = place + 1 < len(self._tests)
+            if more:
+                self._prepare(program, place + 1)
+            facts = program.finish()
+            _check_end(facts, began)
+            if facts.compile_failed:
+                self._status = "compile_error"
+                self.verdicts = [_not_compiled(facts, each, self._limits) for each in self._tests.inputs]
+                return
+            self._status = "ok"
+            self._charge(facts)
+            began = 0.0
             try:
-                facts = program.finish()
-                _check_end(facts, began)
-                if facts.compile_failed:
-                    self._status = "compile_error"
-                    self.verdicts = [_not_compiled(facts, each, self._limits) for each in self._tests.inputs]
-                    return
-                self._status = "ok"
-                self._charge(facts)
-                began, waits = 0.0, self._rule.stop_on_first_failure
-                try:
-                    if following and not waits and not self._spent:
-                        began, following = self._start(program, following), None
-                finally:
-                    self.verdicts.append(
-                        _verdict(facts, self._tests, place, self._limits, self.output_bytes, self._rule)
-                    )
-                if following and waits and not self._stop() and not self._spent:
-                    began, following = self._start(program, following), None
+                if more and not waits and not self._spent:
+                    began = self._start(program)
             finally:
-                if following:
-                    following.close()
+                self.verdicts.append(
+                    _verdict(facts, self._tests, place, self._limits, self.output_bytes, self._rule)
+                )
+            if more and waits and not self._stop() and not self._spent:
+                began = self._start(program)
 
     def result(self) -> ExecutionResult:
         missing = len(self._tests) - len(self.verdicts)
         if not self._cut and not missing:
             return _result(self.verdicts, self._status)
         text = f"TimeoutError: Tests timed out after {self._limits.suite_s:g} seconds."
-        result = _result(self.verdicts + [_without_run("time_limit", text)] * missing, self._status)
+        result = _result(self.verdicts + [_made("time_limit", text)] * missing, self._status)
         count = len(self._tests)
         return {**result, "passing": [False] * count, "feedback": [text] * count, "suite_limit": True}
 
-    def _prepare(self, program: Program, place: int) -> RunFiles:
+    def _prepare(self, program: Program, place: int) -> None:
         value = self._tests.inputs[place]
-        return program.prepare(encode(value if self._tests.fn_name is None else json.dumps(value)))
+        program.prepare(encode(value if self._tests.fn_name is None else json.dumps(value)))
 
-    def _start(self, program: Program, files: RunFiles) -> float:
+    def _start(self, program: Program) -> float:
         """Begin a test; returns when that was (`time.monotonic`)."""
         began = time.monotonic()
-        program.start(
-            files,
-            cpu_s=min(self._limits.cpu_s, self._cpu_s),
-            wall_s=min(self._limits.wall_limit_s, self._wall_s),
-        )
+        program.start(min(self._limits.cpu_s, self._cpu_s), min(self._limits.wall_limit_s, self._wall_s))
         return began
 
     def _charge(self, facts: RunFacts) -> None:
@@ -161,9 +157,53 @@ class _Suite:
         """Whether the last test failed: then the others are not run."""
         if self.verdicts[-1].test["status"] == "passed":
             return False
-        skipped = _without_run(SKIPPED, "Not run: an earlier test failed.")
+        skipped = _made(SKIPPED, "Not run: an earlier test failed.")
         self.verdicts += [skipped] * (len(self._tests) - len(self.verdicts))
         return True
+
+
+def counters() -> list[Path]:
+    """Files with the kernel's `oom_kill` counters: the machine's, and this control group's (version 2)."""
+    try:
+        groups = Path("/proc/self/cgroup").read_text().splitlines()
+    except OSError:
+        groups = []
+    own = [group.removeprefix("0::/") for group in groups if group.startswith("0::/")]
+    return [Path("/proc/vmstat"), *(Path("/sys/fs/cgroup", group, "memory.events") for group in own)]
+
+
+class MemoryKills:
+    """Tells whether the kernel may have killed a process for memory of the host since some moment.
+
+    The counters are read only when asked, so a rise is known to lie between two readings: a kill before
+    that moment may be taken for one after it, never the reverse. Thread-safe.
+    """
+
+    def __init__(self, files: Iterable[Path]) -> None:
+        self._files = list(files)
+        self._lock = threading.Lock()
+        self._seen = self._read()
+        self._rose_at = float("-inf")
+
+    def since(self, moment: float) -> bool | None:
+        """Whether there may have been one since `moment` (`time.monotonic`); None if that cannot be read."""
+        with self._lock:
+            found = self._read()
+            if any(count > self._seen.get(file, 0) for file, count in found.items()):
+                self._rose_at = time.monotonic()
+            self._seen = found or self._seen
+            return self._rose_at >= moment if found else None
+
+    def _read(self) -> dict[Path, int]:
+        found: dict[Path, int] = {}
+        for file in self._files:
+            with contextlib.suppress(OSError):
+                fields = map(str.split, file.read_text().splitlines())
+                found.update((file, int(field[1])) for field in fields if field[:1] == ["oom_kill"])
+        return found
+
+
+_memory_kills = MemoryKills(counters())
 
 
 def _check_end(facts: RunFacts, began: float) -> None:
@@ -188,8 +228,7 @@ def _verdict(
     value, expected = tests.inputs[place], tests.outputs[place]
 
     def found(status: str, text: str) -> Verdict:
-        returncode = None if facts.limit else facts.returncode
-        return _of_run(facts, status, text, returncode, peak_bytes=facts.peak_bytes)
+        return _made(status, text, facts, None if facts.limit else facts.returncode, facts.peak_bytes)
 
     def failed(status: str, text: str) -> Verdict:
         return found(status, feedback.exception_feedback(value, text))
@@ -227,28 +266,25 @@ def _out_of_memory(facts: RunFacts, stderr: str) -> bool:
 
 def _not_compiled(facts: RunFacts, value: Any, limits: Limits) -> Verdict:
     if facts.limit in ("cpu", "wall"):
-        return _of_run(facts, "time_limit", feedback.timeout_feedback(value, limits.cpu_s), None)
+        return _made("time_limit", feedback.timeout_feedback(value, limits.cpu_s), facts)
     stderr = decode(facts.stderr)
     status = "memory_limit" if _out_of_memory(facts, stderr) else "runtime_error"
     text = feedback.stderr_feedback(value, "", stderr.strip() or "The compiler crashed.")
-    return _of_run(facts, status, text, facts.returncode)
+    return _made(status, text, facts, facts.returncode)
 
 
-def _of_run(
-    facts: RunFacts, status: str, text: str, returncode: int | None, *, peak_bytes: int = 0
+def _made(
+    status: str, text: str, facts: RunFacts | None = None, returncode: int | None = None, peak_bytes: int = 0
 ) -> Verdict:
+    """Without `facts` it was not run."""
     test: TestResult = {
         "status": status,
-        "cpu_s": facts.cpu_s,
-        "wall_s": facts.wall_s,
+        "cpu_s": facts.cpu_s if facts else 0.0,
+        "wall_s": facts.wall_s if facts else 0.0,
         "returncode": returncode,
         "peak_bytes": peak_bytes,
     }
     return Verdict(test, text)
-
-
-def _without_run(status: str, text: str) -> Verdict:
-    return Verdict({"status": status, "cpu_s": 0.0, "wall_s": 0.0, "returncode": None, "peak_bytes": 0}, text)
 
 
 def _result(verdicts: list[Verdict], status: str) -> ExecutionResult:

@@ -186,7 +186,7 @@ class Program:
         self._output_bytes = output_bytes
         self._answers = fn_name is not None
         self._cpu_s = limits.cpu_s  # of the run under way
-        self._runs: list[RunFiles] = []  # under way; there is never more than one
+        self._files: list[RunFiles] = []  # of the run under way, then of those to come
         guest = protocol.GuestLimits(
             limits.cpu_s, limits.wall_limit_s, limits.memory_bytes, output_bytes, limits.tmp_bytes,
             limits.processes, limits.files, limits.exit_and_quit,
@@ -206,52 +206,44 @@ class Program:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        for files in self._runs:
+        for files in self._files:
             files.close()
         if kind is None:
             self._worker._send(protocol.END, [])
             self._worker._ending = True
 
-    def run(self, stdin: bytes, *, cpu_s: float | None = None, wall_s: float | None = None) -> RunFacts:
-        """Run the program once. `cpu_s` and `wall_s` replace the program's limits."""
-        self.start(self.prepare(stdin), cpu_s=cpu_s, wall_s=wall_s)
+    def run(self, stdin: bytes) -> RunFacts:
+        """Run the program once."""
+        self.prepare(stdin)
+        self.start(self._limits.cpu_s, self._limits.wall_limit_s)
         return self.finish()
 
     def compiles(self) -> bool:
         """Compile the program and do not run it: for who asks before the first run."""
-        self.start(self.prepare(b""), only_compile=True)
+        self.prepare(b"")
+        self.start(self._limits.cpu_s, self._limits.wall_limit_s, only_compile=True)
         return not self.finish().compile_failed
 
-    def prepare(self, stdin: bytes) -> RunFiles:
-        """The files of a run to come: to be given to `start`, or closed."""
-        return RunFiles(stdin, self._output_bytes, answers=self._answers)
+    def prepare(self, stdin: bytes) -> None:
+        """Make the files of a run to come, while another one may be under way."""
+        self._files.append(RunFiles(stdin, self._output_bytes, answers=self._answers))
 
-    def start(
-        self,
-        files: RunFiles,
-        *,
-        cpu_s: float | None = None,
-        wall_s: float | None = None,
-        only_compile: bool = False,
-    ) -> None:
-        """Begin a run; the one before must have been finished. `finish` tells what came of it."""
-        limits = self._limits
-        cpu_s = limits.cpu_s if cpu_s is None else cpu_s
-        wall_s = limits.wall_limit_s if wall_s is None else wall_s
-        self._runs.append(files)
+    def start(self, cpu_s: float, wall_s: float, *, only_compile: bool = False) -> None:
+        """Begin the run that was prepared first; the one before must have been finished."""
         self._cpu_s = cpu_s
-        self._worker._send(protocol.RUN + protocol.ORDER.pack(cpu_s, wall_s, only_compile), files.descriptors)
+        order = protocol.ORDER.pack(cpu_s, wall_s, only_compile)
+        self._worker._send(protocol.RUN + order, self._files[0].descriptors)
 
     def finish(self) -> RunFacts:
         """Wait for the end of the run under way."""
-        files = self._runs[-1]
+        files = self._files[0]
         if not self._answers:
             self._worker._wait_and_drain(files)
         answer = self._worker._receive(protocol.DONE)
         try:
             return _facts(answer, files, self._cpu_s, answers=self._answers)
         finally:
-            self._runs.pop().close()
+            self._files.pop(0).close()
 
 
 def _facts(answer: bytes, files: RunFiles, most_cpu_s: float, *, answers: bool) -> RunFacts:

@@ -13,8 +13,7 @@ from typing import Any
 from cobalt.cluster import application
 from cobalt.errors import BadRequest, CobaltError
 from cobalt.evaluator.client import is_local
-from cobalt.evaluator.remote import RemoteEvaluator, Transient
-from cobalt.evaluator.request import APPLICATION, DEPLOYMENT
+from cobalt.evaluator.remote import APPLICATION, DEPLOYMENT, RemoteEvaluator, Transient
 
 HERE = "node"  # cobalt.evaluator where pools were started
 _NAME = "cobalt-evaluator-"

@@ -39,17 +39,13 @@ def post(body: bytes) -> tuple[int, Any]:
         return error.code, json.load(error)
 
 
-def test_published_request_through_a_handle(handle: Any) -> None:
-    result = handle.remote({"code": ADD, "test_cases": TESTS}).result(timeout_s=120)
-    assert result["passing"] == [True, False]
+def test_published_request_through_a_handle_and_over_http(handle: Any) -> None:
+    request = {"code": ADD, "test_cases": TESTS}
+    result = handle.remote(request).result(timeout_s=120)
+    assert result["passing"] == [True, False] and result["status"] == "ok"
     assert result["feedback"][1] == "Input:\n3 4\nProgram's Output:\n7\nExpected Output:\n8"
-    assert result["status"] == "ok"
-
-
-def test_published_request_over_http(handle: Any) -> None:
-    status, result = post(json.dumps({"code": ADD, "test_cases": TESTS}).encode())
+    status, result = post(json.dumps(request).encode())
     assert status == 200
-    assert result["passing"] == [True, False]
     assert [test["status"] for test in result["per_test"]] == ["passed", "wrong_answer"]
 
 
@@ -65,13 +61,9 @@ def test_a_list_is_answered_with_a_list_in_order(handle: Any) -> None:
     ("body", "field"),
     [
         (b"{", "JSON"),
-        (b"3", "object"),
-        (b'{"test_cases": {"inputs": [], "outputs": []}}', "'code'"),
         (b'{"code": "x"}', "'test_cases'"),
-        (b'{"code": "x", "test_cases": {"inputs": ["1"]}}', "'outputs'"),
         (b'{"code": "x", "test_cases": {"inputs": ["1"], "outputs": []}}', "1 inputs but 0 outputs"),
-        (b'{"code": "x", "test_cases": {"inputs": [1], "outputs": ["1"]}}', "inputs[0]"),
-        (b'{"code": 3, "test_cases": {"inputs": [], "outputs": []}}', "'code'"),
+        (b'[{"code": "x", "test_cases": {"inputs": [], "outputs": []}}, 3]', "request[1]"),
     ],
 )
 def test_a_wrong_shape_is_refused_and_named(handle: Any, body: bytes, field: str) -> None:
@@ -104,16 +96,6 @@ def test_connect_by_url(handle: Any) -> None:
         assert [result["passing"] for result in asyncio.run(both())] == [[True, False]] * 2
 
 
-def test_many_requests_at_once_are_all_answered_rightly(handle: Any) -> None:
-    responses = [
-        handle.remote(
-            {"code": f"print(int(input()) + {n})", "test_cases": {"inputs": ["1"], "outputs": ["5"]}}
-        )
-        for n in range(60)
-    ]
-    assert [each.result(timeout_s=300)["passing"] for each in responses] == [[n == 4] for n in range(60)]
-
-
 def test_an_evaluator_inside_an_actor(handle: Any) -> None:
     import ray
 
@@ -124,13 +106,6 @@ def test_an_evaluator_inside_an_actor(handle: Any) -> None:
                 return evaluator.evaluate(ADD, TESTS)["passing"]
 
     assert ray.get(Judge.remote().judge.remote(), timeout=120) == [True, False]
-
-
-def test_the_service_tells_how_it_is(handle: Any) -> None:
-    with urllib.request.urlopen(URL, timeout=60) as response:
-        status = json.load(response)
-    assert status["status"] == "ok"
-    assert status["counters"]["infra_errors"] == 0
 
 
 def test_an_unreachable_service_is_an_error_and_no_verdict(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,4 +1,4 @@
-"""The evaluator service under load: a full queue, two nodes of which one is killed, a token, its metrics."""
+"""The evaluator service under load: a full queue, two nodes of which one is killed, a token."""
 
 import asyncio
 import json
@@ -16,8 +16,7 @@ import pytest
 from serve_session import application, before_ray, free_port, ray_session
 
 from cobalt.errors import InputError
-from cobalt.evaluator.remote import HttpEvaluator, ServeEvaluator
-from cobalt.evaluator.request import TOKEN_VARIABLE
+from cobalt.evaluator.remote import TOKEN_VARIABLE, HttpEvaluator, ServeEvaluator
 
 pytestmark = pytest.mark.slow
 
@@ -53,6 +52,8 @@ def test_many_requests_at_once_with_a_token(
     monkeypatch.setenv(TOKEN_VARIABLE, TOKEN)
     port = free_port()
     url = f"http://127.0.0.1:{port}/evaluator"
+    from ray import serve
+
     limits = {"max_ongoing_requests": 8, "max_queued_requests": 16}
     with application(port, replicas=1, workers=2, **limits) as handle:
         refused = asyncio.run(post_all(url, count))
@@ -77,11 +78,7 @@ def test_many_requests_at_once_with_a_token(
         with HttpEvaluator(url) as stranger, pytest.raises(InputError, match=TOKEN_VARIABLE):
             stranger.evaluate(*program(0)[:2])
 
-        told = metrics(ray_here, 3 * count)
-        assert told["cobalt_evaluator_tests_total", "passed"] >= count
-        assert told["cobalt_evaluator_tests_total", "wrong_answer"] >= count
-        assert told["cobalt_evaluator_programs_total", "ok"] >= 3 * count
-        assert TOKEN not in json.dumps(str(ray_here.nodes())) + str(serve_status())
+        assert TOKEN not in str(ray_here.nodes()) + str(serve.status())
 
 
 async def post_all(url: str, count: int) -> int:
@@ -109,32 +106,6 @@ async def post_all(url: str, count: int) -> int:
         verdicts = await asyncio.gather(*(one(number) for number in range(count)))
     assert verdicts == [[True, False]] * count
     return refused
-
-
-def serve_status() -> Any:
-    from ray import serve
-
-    return serve.status()
-
-
-def metrics(ray: Any, programs: int) -> dict[tuple[str, str], float]:
-    """What Prometheus would read, by name and status, once it tells of so many programs (or a minute on)."""
-    (node,) = ray.nodes()
-    url = f"http://{node['NodeManagerAddress']}:{node['MetricsExportPort']}/metrics"
-    deadline = time.monotonic() + 60
-    while True:
-        found: dict[tuple[str, str], float] = {}
-        with urllib.request.urlopen(url, timeout=30) as response:
-            for line in response.read().decode().splitlines():
-                name, _, rest = line.partition("{")
-                name = name.removeprefix("ray_")
-                if name.startswith("cobalt_evaluator_"):
-                    status = rest.partition('status="')[2].partition('"')[0]
-                    key = name if name.endswith("_total") else f"{name}_total"
-                    found[key, status] = found.get((key, status), 0) + float(line.rpartition(" ")[2])
-        if found.get(("cobalt_evaluator_programs_total", "ok"), 0) >= programs or time.monotonic() > deadline:
-            return found
-        time.sleep(2)
 
 
 def test_a_node_that_dies_under_load_costs_no_verdict(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -172,13 +143,7 @@ def test_a_node_that_dies_under_load_costs_no_verdict(monkeypatch: pytest.Monkey
             results = [future.result(timeout=300) for future in futures]
             assert left, "all was done before the node was killed: the test shows nothing"
             assert left[0] > 50
-            wrong = [
-                result
-                for result in results
-                if result["status"] != "infra_error" and result["passing"] != [True, False]
-            ]
-            assert wrong == []
-            assert sum(result["status"] == "infra_error" for result in results) == 0
+            assert [result["passing"] for result in results] == [[True, False]] * len(numbers)
             evaluator.close()
     finally:
         ray.shutdown()

@@ -6,8 +6,7 @@ import os
 import platform
 import subprocess
 import sys
-import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 
 import pytest
 
@@ -17,13 +16,6 @@ MIB = 1 << 20
 CPU = Limits(cpu_s=0.5, wall_s=6.0)  # a program whose CPU time escapes meets the wall limit instead
 MEMORY = Limits(cpu_s=6.0, wall_s=8.0, memory_bytes=512 * MIB)
 x86_64 = pytest.mark.skipif(platform.machine() != "x86_64", reason="call numbers and code of x86_64")
-
-
-def choose(cases: Iterable[str], ordinary: Iterable[str]) -> list[object]:
-    """Parameters of a test: `ordinary` ones in every run, the others in full runs."""
-    first = set(ordinary)
-    assert first <= set(cases)
-    return [pytest.param(each, marks=() if each in first else pytest.mark.full) for each in cases]
 
 
 HEAD = """
@@ -49,20 +41,15 @@ def touched(size):
 # Memory.
 
 UNREADABLE = {
-    "not dumpable": "libc.prctl(4, 0, 0, 0, 0)",
-    "not dumpable, and again and again": "[libc.prctl(4, each, 0, 0, 0) for each in (0, 1, 0)]",
+    "not dumpable": "[libc.prctl(4, each, 0, 0, 0) for each in (0, 1, 0)]",
     "not dumpable, by a thread": "t = threading.Thread(target=libc.prctl, args=(4, 0, 0, 0, 0)); t.start(); t.join()",
-    "a name that is no text": "libc.prctl(15, b'\\xff\\xfe', 0, 0, 0)",
-    "a name like the fields after it": "libc.prctl(15, b'x) R 1 (2 3', 0, 0, 0)",
+    "a name that is no text": "libc.prctl(15, b'\\xff) R 1 (2', 0, 0, 0)",
     "a name of lines": "libc.prctl(15, b'a\\nPss: 0 kB\\n', 0, 0, 0)",
-    "a name written to its file": "attempt(lambda: open('/proc/self/comm', 'wb').write(b'\\xff)\\n('))",
-    "a session of its own": "os.setsid()",
+    "a session of its own, its parent gone": "os.setsid()\n        if os.fork(): os._exit(0)",
 }
 
 
-@pytest.mark.parametrize(
-    "way", choose(UNREADABLE, ("not dumpable", "a name that is no text", "a name of lines"))
-)
+@pytest.mark.parametrize("way", UNREADABLE)
 def test_memory_of_processes_that_hide_is_counted(namespaces, way):
     code = f"""{HEAD}
 for _ in range(3):
@@ -75,36 +62,6 @@ time.sleep(6)
 """
     facts = namespaces.run(code, limits=MEMORY)
     assert facts.limit == "memory", facts
-
-
-@pytest.mark.full
-def test_memory_of_processes_that_hide_is_counted_at_the_default_size(namespaces):
-    code = f"""{HEAD}
-for _ in range(3):
-    if os.fork() == 0:
-        libc.prctl(4, 0, 0, 0, 0)
-        memory = touched(600 << 20)
-        time.sleep(8)
-        os._exit(0)
-time.sleep(8)
-"""
-    facts = namespaces.run(code, limits=Limits(cpu_s=8.0, wall_s=10.0))
-    assert facts.limit == "memory", facts
-
-
-def test_memory_of_orphans_is_counted(namespaces):
-    code = f"""{HEAD}
-for _ in range(3):
-    if os.fork() == 0:
-        if os.fork() == 0:
-            os.setsid()
-            memory = touched(300 << 20)
-            time.sleep(6)
-        os._exit(0)
-    os.wait()
-time.sleep(6)
-"""
-    assert namespaces.run(code, limits=MEMORY).limit == "memory"
 
 
 # Prints how much was really kept; "refused" where one of the calls was.
@@ -127,13 +84,12 @@ time.sleep(0.3)
 
 SHARED = {
     "anonymous": "libc.mmap(None, size, 3, 0x21, -1, 0)",
-    "anonymous, validated": "libc.mmap(None, size, 3, 0x23, -1, 0)",
     "of the zero device": "attempt(lambda: libc.mmap(None, size, 3, 0x01, os.open('/dev/zero', os.O_RDWR), 0))",
     "of the zero device, for reading": "attempt(lambda: libc.mmap(None, size, 1, 0x01, os.open('/dev/zero', 0), 0))",
 }
 
 
-@pytest.mark.parametrize("kind", choose(SHARED, ("anonymous", "of the zero device")))
+@pytest.mark.parametrize("kind", SHARED)
 def test_shared_memory_that_one_page_keeps_alive_is_bounded(box, kind):
     """A shared mapping of which all but one page has been let go is in no process's size, yet stays."""
     facts = box.run(
@@ -197,50 +153,21 @@ print('done')
 
 # CPU time.
 
+# The kernel clears such children away by itself, and adds their times to nobody's.
 REAPED = {
     "SIGCHLD ignored": "attempt(signal.signal, signal.SIGCHLD, signal.SIG_IGN)",
-    "SIGCHLD ignored by the C library": "libc.signal(17, 1)",
-    "SIGCHLD ignored by sigaction": "libc.sigaction(17, (ctypes.c_ulong * 19)(1), None)",
-    "SA_NOCLDWAIT": "libc.sigaction(17, (ctypes.c_ulong * 19)(0, *[0] * 16, 2), None)",
     "SA_NOCLDWAIT by the call itself": "libc.syscall(13, 17, (ctypes.c_ulong * 4)(0, 2 | 0x04000000, 0, 0), None, 8)",
-    "SIGCHLD ignored by a thread": "t = threading.Thread(target=libc.signal, args=(17, 1)); t.start(); t.join()",
     "SIGCHLD ignored by a child that the children come from": "libc.signal(17, 1)\nif os.fork(): time.sleep(30)",
 }
-
-
-@pytest.mark.parametrize("way", choose(REAPED, ("SIGCHLD ignored", "SA_NOCLDWAIT by the call itself")))
-def test_cpu_time_of_children_that_nobody_waits_for_counts(namespaces, way):
-    """The kernel clears such children away by itself, and adds their times to nobody's."""
-    code = f"""{HEAD}
-{REAPED[way]}
+NEVER_WAITED_FOR = """
 while True:
     if os.fork() == 0:
         burn(0.1)
         os._exit(0)
     time.sleep(0.12)
 """
-    facts = namespaces.run(code, limits=CPU)
-    assert facts.limit == "cpu", facts
-
-
 FAMILIES = {
-    "never waited for": """
-while True:
-    if os.fork() == 0:
-        burn(0.1)
-        os._exit(0)
-    time.sleep(0.12)
-""",
-    "orphaned": """
-while True:
-    if os.fork() == 0:
-        if os.fork() == 0:
-            time.sleep(0.01)
-            burn(0.1)
-        os._exit(0)
-    os.wait()
-    time.sleep(0.12)
-""",
+    **{name: f"{first}\n{NEVER_WAITED_FOR}" for name, first in REAPED.items()},
     "orphaned, in sessions of their own": """
 while True:
     if os.fork() == 0:
@@ -268,26 +195,6 @@ while True:
         os._exit(0)
     os.wait()
 """,
-    "without a signal at their end": """
-while True:
-    pid = libc.syscall(56, 0, 0, 0, 0, 0)
-    if pid < 0:
-        while True: pass  # refused, and so not a way out
-    if pid == 0:
-        burn(0.1)
-        os._exit(0)
-    time.sleep(0.12)
-""",
-    "of the parent's parent": """
-while True:
-    pid = libc.syscall(56, 0x8000 | 17, 0, 0, 0, 0)
-    if pid < 0:
-        while True: pass  # refused, and so not a way out
-    if pid == 0:
-        burn(0.1)
-        os._exit(0)
-    time.sleep(0.12)
-""",
     "with names that are no text": """
 while True:
     if os.fork() == 0:
@@ -297,14 +204,6 @@ while True:
             os._exit(0)
         os.wait()
         time.sleep(30)
-    time.sleep(0.12)
-""",
-    "not dumpable": """
-while True:
-    if os.fork() == 0:
-        libc.prctl(4, 0, 0, 0, 0)
-        burn(0.1)
-        os._exit(0)
     time.sleep(0.12)
 """,
     "threads that end": """
@@ -333,9 +232,7 @@ OF_ONE_PROCESS = ("threads that end", "a main thread that has ended")
 
 
 @x86_64
-@pytest.mark.parametrize(
-    "way", choose(FAMILIES, ("orphaned", "of the parent's parent", "with names that are no text"))
-)
+@pytest.mark.parametrize("way", FAMILIES)
 def test_cpu_time_of_all_relatives_counts(namespaces, way):
     facts = namespaces.run(HEAD + FAMILIES[way], limits=CPU)
     assert facts.limit in ("cpu", "processes"), facts
@@ -348,11 +245,10 @@ def test_cpu_time_of_all_threads_counts_without_namespaces(landlock, way):
 
 
 @x86_64
-@pytest.mark.parametrize("ignored", [False, True])
-def test_cpu_time_of_borrowed_address_spaces_counts(namespaces, ignored):
+def test_cpu_time_of_borrowed_address_spaces_counts(namespaces):
     """vfork from machine code: the child counts down 10^8 times in its parent's memory and exits."""
     code = f"""{HEAD}
-if {ignored}: libc.signal(17, 1)
+libc.signal(17, 1)
 count = 100_000_000
 text = (b'\\xb8\\x3a\\0\\0\\0\\x0f\\x05\\x85\\xc0\\x75\\x12\\xb9' + count.to_bytes(4, 'little')
         + b'\\xff\\xc9\\x75\\xfc\\xb8\\x3c\\0\\0\\0\\x31\\xff\\x0f\\x05\\xc3')
@@ -393,37 +289,25 @@ MODEST = {
     "idle class": "attempt(os.sched_setscheduler, 0, os.SCHED_IDLE, os.sched_param(0))",
     "idle class by sched_setattr": "libc.syscall(314, 0, (ctypes.c_uint * 14)(56, 5), 0)",
     "nice": "attempt(os.nice, 19)",
-    "nice by setpriority": "attempt(os.setpriority, os.PRIO_PROCESS, 0, 19)",
-    "batch class": "attempt(os.sched_setscheduler, 0, os.SCHED_BATCH, os.sched_param(0)); attempt(os.nice, 19)",
     "idle group": "libc.syscall(251, 1, 0, 3 << 13)",
-    "one processor": "None",
 }
 
 
-@pytest.mark.parametrize("way", choose(MODEST, ("idle class", "nice")))
-@pytest.mark.parametrize("kind", [pytest.param("burns", marks=pytest.mark.full), "naps"])
-def test_stepping_back_for_others_buys_no_wall_time(box, way, kind):
+@pytest.mark.parametrize("way", MODEST)
+def test_stepping_back_for_others_buys_no_wall_time(box, way):
     """A program that lets everybody else run first does not wait because the host is busy."""
     cpu = min(os.sched_getaffinity(0))
-    work = "pass" if kind == "burns" else "time.sleep(0.0005)"
     code = f"""{HEAD}
 attempt(os.sched_setaffinity, 0, {{{cpu}}})
 {MODEST[way]}
-while True: {work}
+while True: time.sleep(0.0005)
 """
-    start = time.monotonic()
     with busy(cpu):
         facts = box.run(code, limits=QUICK)
-    assert facts.limit in ("cpu", "wall"), facts
-    assert facts.wall_s < LONGEST_S
-    assert time.monotonic() - start < LONGEST_S + 2
+    assert facts.limit in ("cpu", "wall") and facts.wall_s < LONGEST_S, facts
 
 
 STRETCHED = {
-    "own threads": """
-for _ in range(40): threading.Thread(target=time.sleep, args=(30,), daemon=True).start()
-time.sleep(30)
-""",
     "own threads that take turns": """
 def work():
     while True: time.sleep(0.0002)
@@ -455,13 +339,6 @@ for _ in range(20):
     if os.fork() == 0: os.kill(os.getpid(), signal.SIGSTOP)
 os.kill(os.getpid(), signal.SIGSTOP)
 """,
-    "processes that are slow to look at": """
-libc.prctl(41, 1, 0, 0, 0)  # small pages
-memory = touched(200 << 20)
-for _ in range(40):
-    if os.fork() == 0: time.sleep(30)
-time.sleep(30)
-""",
     "processes of many mappings": """
 at = libc.mmap(None, 60000 * 4096, 1, 0x22, -1, 0)
 libc.mprotect.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int]
@@ -474,20 +351,18 @@ time.sleep(30)
 
 
 @pytest.mark.parametrize(
-    "way", choose(STRETCHED, ("an idle child behind busy ones", "own threads that take turns"))
+    "way",
+    [pytest.param(each, marks=() if "turns" in each else pytest.mark.full) for each in STRETCHED],
 )
 def test_a_program_s_own_crowd_buys_no_wall_time(namespaces, way):
     facts = namespaces.run(HEAD + STRETCHED[way], limits=QUICK)
-    assert facts.limit in ("cpu", "wall"), facts
-    assert facts.wall_s < LONGEST_S
+    assert facts.limit in ("cpu", "wall") and facts.wall_s < LONGEST_S, facts
 
 
 @pytest.mark.full
-@pytest.mark.parametrize("way", ["own threads", "own threads that take turns"])
-def test_a_program_s_own_threads_buy_no_wall_time_without_namespaces(landlock, way):
-    facts = landlock.run(HEAD + STRETCHED[way], limits=QUICK)
-    assert facts.limit in ("cpu", "wall"), facts
-    assert facts.wall_s < LONGEST_S
+def test_a_program_s_own_threads_buy_no_wall_time_without_namespaces(landlock):
+    facts = landlock.run(HEAD + STRETCHED["own threads that take turns"], limits=QUICK)
+    assert facts.limit in ("cpu", "wall") and facts.wall_s < LONGEST_S, facts
 
 
 # Processes and threads.
@@ -536,3 +411,25 @@ time.sleep(1)
 """
     facts = landlock.run(code, limits=Limits(cpu_s=2.0, wall_s=10.0, processes=32))
     assert facts.limit == "processes" or facts.stdout in (b"31\n", b"0\n"), facts
+
+
+def test_sixty_four_threads_may_be_alive_at_once_and_hundreds_in_turn(box):
+    """As many as the limit says, the main one included, under the default limits of memory."""
+    code = """
+import threading
+barrier = threading.Barrier(64)
+def work():
+    data = [bytearray(1000) for _ in range(100)]
+    barrier.wait(8)
+threads = [threading.Thread(target=work, daemon=True) for _ in range(63)]
+for each in threads: each.start()
+barrier.wait(8)
+for each in threads: each.join()
+for _ in range(300):
+    thread = threading.Thread(target=int)
+    thread.start()
+    thread.join()
+print('ok')
+"""
+    facts = box.run(code, limits=Limits())
+    assert facts.stdout == b"ok\n" and facts.limit == "", facts

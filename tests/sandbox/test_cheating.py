@@ -26,10 +26,10 @@ def statuses(result):
     return [test["status"] for test in result["per_test"]]
 
 
-def test_the_expected_output_is_not_in_the_program_s_memory(judge):
-    code = """
+SEARCH = """
 import re
-needle = 'the-expected-' + 'answer'
+data = input()
+print('no')
 for line in open('/proc/self/maps'):
     start, end = (int(each, 16) for each in line.split()[0].split('-'))
     if 'r' not in line.split()[1] or 'vvar' in line or 'vsyscall' in line or end - start > 1 << 28:
@@ -37,14 +37,16 @@ for line in open('/proc/self/maps'):
     with open('/proc/self/mem', 'rb') as memory:
         try:
             memory.seek(start)
-            data = memory.read(end - start)
+            found = re.findall(rb'the-expected[-][a-z]+-[0-9]+|other[-]input', memory.read(end - start))
         except (OSError, ValueError, OverflowError):
             continue
-    for found in re.findall(rb'the-expected-[a-z]+-[0-9]+', data):
-        print(found.decode())
+    if found: print('found', found)
 """
-    result = judge(code)
-    assert not any(result["passing"])
+
+
+def test_neither_expected_outputs_nor_other_inputs_are_in_the_program_s_memory(judge):
+    result = judge(SEARCH, ["other-input", "mine", "mine"], [SECRET, "no", "no"])
+    assert statuses(result) in (["wrong_answer", "passed", "passed"], ["runtime_error"] * 3)
     assert "7319" not in result["feedback"][0].split("Expected Output:")[0]
 
 
@@ -61,8 +63,7 @@ for fd in range(3, 1000):
     assert judge(code, outputs=[""])["passing"] == [True]
 
 
-@pytest.mark.parametrize("fd", [0, 1, 2, 3, 4, 5, 6, 7])
-def test_a_forged_answer_of_the_harness_is_not_believed(judge, fd):
+def test_a_forged_answer_of_the_harness_is_not_believed(judge):
     done = (
         protocol.DONE
         + protocol.FACTS.pack(protocol.WHY.index(""), protocol.RUNNING, 0.01, 0.0, 0.0)
@@ -70,11 +71,10 @@ def test_a_forged_answer_of_the_harness_is_not_believed(judge, fd):
     )
     code = f"""
 import os
-for data in ({done!r}, b'{{"passing": [true]}}'):
-    try:
-        os.write({fd}, data)
-    except OSError:
-        pass
+for fd in range(8):
+    for data in ({done!r}, b'{{"passing": [true]}}'):
+        try: os.write(fd, data)
+        except OSError: pass
 """
     assert judge(code)["passing"] == [False]
 
@@ -86,34 +86,23 @@ def test_os_exit_after_partial_output_is_judged_by_what_came_out(judge):
 
 
 @pytest.mark.parametrize(
-    "ending", ["sys.exit(3)", "os._exit(3)", "raise ValueError", "1 / 0", "exit(1)", "quit('no')"]
+    ("ending", "status"),
+    [
+        ("sys.exit(3)", "runtime_error"),
+        ("os._exit(3)", "runtime_error"),
+        ("1 / 0", "runtime_error"),
+        ("quit('no')", "runtime_error"),
+        ("exit()", "passed"),
+        ("raise SystemExit", "passed"),
+        ("os._exit(0)", "passed"),
+    ],
 )
-def test_right_output_with_a_bad_exit_status_fails(judge, ending):
-    assert statuses(judge(f"import os, sys\nprint('1', flush=True)\n{ending}", outputs=["1"])) == [
-        "runtime_error"
-    ]
+def test_right_output_counts_only_with_a_good_exit_status(judge, ending, status):
+    assert statuses(judge(f"import os, sys\nprint('1', flush=True)\n{ending}", outputs=["1"])) == [status]
 
 
-@pytest.mark.parametrize(
-    "ending", ["sys.exit()", "exit()", "quit()", "exit(0)", "raise SystemExit", "os._exit(0)"]
-)
-def test_ending_early_with_status_zero_is_no_error(judge, ending):
-    assert statuses(judge(f"import os, sys\nprint('1', flush=True)\n{ending}", outputs=["1"])) == ["passed"]
-
-
-def test_an_object_equal_to_everything_is_not_compared(judge):
-    code = """
-class Any:
-    def __eq__(self, other): return True
-    def __ne__(self, other): return False
-    def __hash__(self): return 0
-def f(x): return Any()
-"""
-    assert statuses(judge(code, [[1]], [2], "f")) == ["runtime_error"]
-
-
-@pytest.mark.parametrize("base", ["str", "int", "float", "list", "dict", "tuple"])
-def test_subclasses_that_claim_equality_are_reduced_to_values(judge, base):
+@pytest.mark.parametrize("base", ["object", "str", "int", "list", "dict"])
+def test_objects_that_claim_equality_are_reduced_to_values(judge, base):
     code = f"""
 class Any({base}):
     def __eq__(self, other): return True
@@ -136,30 +125,16 @@ sys.modules.clear()
     assert not any(judge(code)["passing"])
 
 
-def test_a_patched_serialiser_only_speaks_for_the_program(judge):
-    code = "import json\njson.dumps = lambda *a, **k: '2'\ndef f(x): return 3"
-    assert judge(code, [[1]], [4], "f")["passing"] == [False]
-
-
-def test_printing_a_value_is_not_returning_it(judge):
-    assert judge("def f(x):\n    print('2')\n    return 3", [[1]], [2], "f")["passing"] == [False]
-
-
-def test_leaving_a_function_task_early_is_an_error(judge):
-    assert statuses(judge("def f(x):\n    print('2')\n    raise SystemExit", [[1]], [2], "f")) == [
-        "runtime_error"
-    ]
-
-
-def test_traces_and_exit_handlers_belong_to_the_program(judge):
-    code = """
-import atexit, sys
-sys.settrace(lambda *a: None)
-sys.setprofile(lambda *a: None)
-atexit.register(print, 'late')
-print('early')
-"""
-    assert judge(code, outputs=["early\nlate"])["passing"] == [True]
+@pytest.mark.parametrize(
+    ("code", "status"),
+    [
+        ("import json\njson.dumps = lambda *a, **k: '2'\ndef f(x): return 3", "wrong_answer"),
+        ("def f(x):\n    print('4')\n    return 3", "wrong_answer"),
+        ("def f(x):\n    print('4')\n    raise SystemExit", "runtime_error"),
+    ],
+)
+def test_only_what_a_function_returns_is_its_answer(judge, code, status):
+    assert statuses(judge(code, [[1]], [4], "f")) == [status]
 
 
 def test_frames_above_the_program_hold_nothing_of_use(judge):
@@ -183,24 +158,3 @@ def test_no_secret_of_the_host_s_environment(judge, monkeypatch):
     text = judge(code)["feedback"][0]
     assert "API_KEY" not in text
     assert any(str(sorted({*ENVIRONMENT, *more})) in text for more in ([], ["LC_CTYPE"]))
-
-
-def test_other_inputs_are_not_in_the_program_s_memory(judge):
-    code = """
-import re
-data = input()
-print('no')
-for line in open('/proc/self/maps'):
-    start, end = (int(each, 16) for each in line.split()[0].split('-'))
-    if 'r' not in line.split()[1] or 'vvar' in line or 'vsyscall' in line or end - start > 1 << 28:
-        continue
-    with open('/proc/self/mem', 'rb') as memory:
-        try:
-            memory.seek(start)
-            if re.search(rb'other[-]input', memory.read(end - start)):
-                print('found')
-        except (OSError, ValueError, OverflowError):
-            continue
-"""
-    result = judge(code, ["other-input", "mine", "mine"], ["", "no", "no"])
-    assert statuses(result) in (["wrong_answer", "passed", "passed"], ["runtime_error"] * 3)

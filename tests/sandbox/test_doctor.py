@@ -36,8 +36,5 @@ def test_a_limit_that_does_not_hold_counts_as_broken(monkeypatch, capsys):
     monkeypatch.setattr(doctor, "try_limits", lambda level: {"one": "held", "two": "open"})
     assert doctor.main(["--level", "landlock"]) == 1
     assert "1 of 2 limits do not hold" in capsys.readouterr().out
-
-
-def test_unsafe_levels_are_not_offered():
     with pytest.raises(SystemExit):
         doctor.main(["--level", "none"])

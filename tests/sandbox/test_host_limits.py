@@ -26,13 +26,10 @@ JUDGE = textwrap.dedent(
     programs = {
         "echo": ("print(input())", "ab", "ab"),
         "memory": ("x = bytes(200 << 20); print(len(x) >> 20)", "", "200"),
-        "recursion": ("import sys; sys.setrecursionlimit(10**6)\\n"
-                      "def f(n): return 0 if n == 0 else 1 + f(n - 1)\\nprint(f(30000))", "", "30000"),
         "output": ("print('x' * (3 << 20))", "", "x" * (3 << 20)),
         "threads": ("import threading\\nb = threading.Barrier(11)\\n"
                     "for _ in range(10): threading.Thread(target=b.wait).start()\\n"
                     "b.wait()\\nprint(1)", "", "1"),
-        "files": ("import os\\nfor _ in range(100): os.dup(0)\\nprint(1)", "", "1"),
         "cpu": (f"import time\\nwhile time.process_time() < {sys.argv[2]}: pass\\nprint(1)", "", "1"),
         "wrong": ("print(int(input()) + 1)", "1", "2"),
     }
@@ -53,23 +50,23 @@ JUDGE = textwrap.dedent(
 # What `ulimit` calls them, values that are in the way of something, and what the error may say.
 HARD = {
     "open files": ("-Hn 64", r"RLIMIT_NOFILE|ulimit -H?n"),
-    "hardly any open files": ("-Hn 20", r"RLIMIT_NOFILE|ulimit -H?n|[Tt]oo many open files"),
     "stack": ("-Hs 8192", r"RLIMIT_STACK|ulimit -H?s"),
     "file size": ("-Hf 1024", r"RLIMIT_FSIZE|ulimit -H?f"),
     "address space": ("-Hv 800000", r"RLIMIT_AS|ulimit -H?v"),
     "data": ("-Hd 150000", r"RLIMIT_DATA|ulimit -H?d"),
     "CPU time": ("-Ht 3", r"RLIMIT_CPU|ulimit -H?t"),
+    "what is in nobody's way": (
+        "-Ss 4096 && ulimit -Hi 16 && ulimit -Hl 0 && ulimit -Hq 0 && ulimit -Hc 0",
+        "^$",
+    ),
     "processes": ("-Hu 8", r"RLIMIT_NPROC|ulimit -H?u"),
-    "pending signals": ("-Hi 16", r"RLIMIT_SIGPENDING|ulimit -H?i"),
-    "locked memory": ("-Hl 0", r"RLIMIT_MEMLOCK|ulimit -H?l"),
-    "message queues": ("-Hq 0", r"RLIMIT_MSGQUEUE|ulimit -H?q"),
-    "core files": ("-Hc 0", r"RLIMIT_CORE|ulimit -H?c"),
 }
 ORDINARY = ("open files", "stack", "file size")
 
 
 def _judged(level: str, setting: str) -> subprocess.CompletedProcess[str]:
-    script = f'ulimit {setting.replace("-H", "-S")} && ulimit {setting} && exec "$@"'
+    soft = setting.replace("-H", "-S")
+    script = f'ulimit {soft} && ulimit {setting} && exec "$@"'
     # Only a limit of CPU time is in the way of a program that needs much of it; the default limit is 4 s.
     burn = "3.3" if "t" in setting.split()[0] else "0.1"
     command = ["bash", "-c", script, "bash", sys.executable, "-c", JUDGE, level, burn]
@@ -93,22 +90,12 @@ def test_a_limit_of_the_host_s_own_makes_no_verdict_wrong(usable, level, what):
         assert re.search(named, answer), answer
 
 
-@bash
-@pytest.mark.full
-@pytest.mark.parametrize("level", ["namespaces", "landlock"])
-def test_a_soft_limit_of_the_host_s_is_none(usable, level):
-    """What may be raised is no obstacle: the soft limits are for the host's own work."""
-    done = _judged(usable(level), "-Ss 4096")
-    assert done.stdout == "right\n", done.stdout + done.stderr[-1500:]
-
-
-IDS = """
-import os
-print(os.getuid(), os.geteuid(), os.getgid(), os.getegid(), *os.getresuid(), *os.getresgid(), *os.getgroups())
-"""
-
 STATUS = """
-import ctypes, struct
+import ctypes, os, struct
+for work in (lambda: os.setuid(65000), lambda: os.setgid(65000), lambda: os.setgroups([1])):
+    try: work()
+    except OSError: continue
+    print('another user')
 try:
     for line in open('/proc/self/status'):
         if line.startswith('Cap'): print(int(line.split()[1], 16))
@@ -121,13 +108,7 @@ print(0, sum(max(0, libc.prctl(23, each, 0, 0, 0)) for each in range(41)))
 """
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="started by an ordinary user")
-def test_a_program_started_by_root_is_not_root(box):
-    numbers = [int(each) for each in box.output(IDS).split()]
-    assert len(numbers) >= 10 and 0 not in numbers
-
-
-def test_a_program_has_no_capability(box):
+def test_a_program_has_no_capability_and_can_be_no_other_user(box):
     numbers = [int(each) for each in box.output(STATUS).split()]
     assert len(numbers) >= 2 and set(numbers) == {0}
 
@@ -157,13 +138,13 @@ def test_a_test_runs_under_another_account_than_the_host(usable, level):
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="started by an ordinary user")
-def test_root_s_files_stay_root_s(box, tmp_path):
-    """A file that only root may read, and one below a folder that all may enter."""
+def test_a_program_started_by_root_is_not_root_and_root_s_files_stay_root_s(box, tmp_path):
     secret = tmp_path / "secret"
     secret.write_text("secret")
     secret.chmod(0o600)
     code = f"""
 import os
+print(*[each for each in (*os.getresuid(), *os.getresgid(), *os.getgroups()) if each == 0])
 for work in (lambda: open({str(secret)!r}).read(), lambda: os.setuid(0), lambda: os.setresuid(0, 0, 0),
              lambda: os.chown({str(secret)!r}, 1000, 1000), lambda: open('/proc/1/mem', 'rb')):
     try: work()

@@ -12,7 +12,6 @@ from collections.abc import Iterator
 import psutil
 import pytest
 
-from cobalt.evaluator.checker import Rule, value_equal
 from cobalt.sandbox.limits import Limits
 from cobalt.sandbox.worker import Worker
 
@@ -20,20 +19,11 @@ MIB = 1 << 20
 
 # Sources.
 
-SLOWEST = ("blank lines, then an import", "2 MB of blank lines", "spaces before an import")
-
 SLOW_SOURCES = {
     "blank lines, then an import": b"\n" * 200_000 + b"import os\nprint('ran')",
-    "blank lines between": b"import os" + b"\n" * 200_000 + b"print('ran')",
-    "2 MB of blank lines": b"\n" * 2_000_000 + b"print('ran')",
     "2 MB of blank lines and imports": b"\n" * 2_000_000 + b"import numpy\nprint('ran')",
     "spaces before an import": b"if 1:\n" + b" " * 200_000 + b"import os\nprint('ran')",
-    "blank lines of spaces": b"   \n" * 100_000 + b"import os\nprint('ran')",
-    "tabs and form feeds": b"\t\f\v"[:2] * 100_000 + b"\nprint('ran')",
     "an import of many names": b"import os" + b", os" * 50_000 + b"\nprint('ran')",
-    "many words import": b"x = '''" + b"\nimport x " * 50_000 + b"'''\nprint('ran')",
-    "one long line after import": b"x = '''\nimport " + b"y" * 1_000_000 + b"'''\nprint('ran')",
-    "carriage returns": b"\r" * 500_000 + b"import os\rprint('ran')",
     "comment of the package's name": b"#" + b" import numpy" * 50_000 + b"\nprint('ran')",
 }
 
@@ -52,9 +42,7 @@ def fresh(level: str, seconds: float) -> Iterator[Worker]:
 
 
 @pytest.mark.parametrize("level", ["namespaces", "landlock"])
-@pytest.mark.parametrize(
-    "name", [pytest.param(each, marks=() if each in SLOWEST else pytest.mark.full) for each in SLOW_SOURCES]
-)
+@pytest.mark.parametrize("name", SLOW_SOURCES)
 def test_a_source_takes_no_longer_than_its_size_does(usable, level, name):
     """Measured from outside: work of the sandbox's own is in no fact of a run."""
     with fresh(usable(level), 8.0) as worker:
@@ -68,17 +56,13 @@ def test_a_source_takes_no_longer_than_its_size_does(usable, level, name):
 
 LARGE_SOURCES = {
     "newlines": b"\n" * (12 * MIB),
-    "carriage returns": b"\r" * (12 * MIB),
-    "nested brackets": b"[" * (12 * MIB),
     "statements": b"x=1\n" * (3 * MIB),
-    "a text of lines": b"'''" + b"a\n" * (6 * MIB) + b"'''",
-    "wide characters": b"'" + "😀".encode() * (3 * MIB) + b"'",
     "wide characters in lines": b"'''" + "😀\n".encode() * (2 * MIB) + b"'''",
     "invalid bytes": b"#" + b"\xff" * (12 * MIB - 1),
-    "a list": b"x = [" + b"1," * (5 * MIB) + b"]",
-    "texts": b"x = ['" + b"a','b" * (2 * MIB) + b"']",
-    "an error after many lines": b"\n" * (12 * MIB - 8) + b"1 +",
     "an error at run time after many lines": b"\n" * (12 * MIB - 8) + b"1 / 0",
+    # Small to write, large once it is made: what compiles within the limits may not be loaded above them.
+    "many functions": b"def f(): pass\n" * 60_000,
+    "folded tuples": b"x = ((1,) * 256,) * 256\n" * 5000,
 }
 ORDINARY = ("newlines", "wide characters in lines", "statements")
 
@@ -105,7 +89,7 @@ def largest(pid: int) -> int:
     "name", [pytest.param(each, marks=() if each in ORDINARY else pytest.mark.full) for each in LARGE_SOURCES]
 )
 def test_a_large_source_costs_the_processes_above_the_test_little(usable, level, name):
-    limits = Limits(cpu_s=3.0, memory_bytes=256 * MIB)
+    limits = Limits(cpu_s=3.0, memory_bytes=512 * MIB)
     with fresh(usable(level), 15.0) as worker:
         with worker.program(LARGE_SOURCES[name], limits) as program:
             # Nothing of a test is alive now: what is there is zygote, supervisor and those that watch them.
@@ -116,32 +100,11 @@ def test_a_large_source_costs_the_processes_above_the_test_little(usable, level,
             assert program.run(b"").stdout == b"1\n"
 
 
-CODES = {
-    # Small to write, large once it is made: what compiles within the limits may not be loaded above them.
-    "many small numbers": b"x = (" + b"1000," * 400_000 + b")",
-    "many functions": b"def f(): pass\n" * 60_000,
-    "long names": b"".join(b"a%d = 1\n" % n for n in range(100_000)),
-    "a folded text": b"x = 'a' * 4096\n" * 20_000,
-    "folded tuples": b"x = ((1,) * 256,) * 256\n" * 5000,
-    "folded numbers": b"x = 1 << 127 << 1 << 1\n" * 50_000,
-}
-
-
-@pytest.mark.full
-@pytest.mark.parametrize("level", ["namespaces", "landlock"])
-@pytest.mark.parametrize("name", CODES)
-def test_a_program_that_unfolds_costs_the_processes_above_the_test_little(usable, level, name):
-    limits = Limits(cpu_s=8.0, memory_bytes=512 * MIB)
-    with fresh(usable(level), 40.0) as worker, worker.program(CODES[name], limits) as program:
-        program.run(b"")
-        assert largest(worker.pid) < 150 * MIB
-
-
 @pytest.mark.parametrize("level", ["namespaces", "landlock"])
 def test_memory_of_a_large_source_is_given_back(usable, level):
     with fresh(usable(level), 15.0) as worker:
         before = sum(each.memory_full_info().uss for each in tree(worker.pid))
-        with worker.program(LARGE_SOURCES["wide characters"], Limits(cpu_s=3.0)):
+        with worker.program(LARGE_SOURCES["wide characters in lines"], Limits(cpu_s=3.0)):
             pass
         after = sum(each.memory_full_info().uss for each in tree(worker.pid))
     assert after < before + 16 * MIB
@@ -178,42 +141,27 @@ OUTPUTS = {
     "words": "b'a ' * (SIZE // 2)",
     "one word": "b'a' * SIZE",
     "pairs of brackets": "b'[' + b'[],' * (SIZE // 3 - 2) + b'[]]'",
-    "ones": "b'[' + b'1,' * (SIZE // 2 - 2) + b'1]'",
     "nested brackets": "b'[' * (SIZE // 4) + b']' * (SIZE // 4)",
-    "open brackets": "b'[' * SIZE",
-    "open objects": "b'{\"a\":' * (SIZE // 5)",
-    "objects": "b'[' + b'{},' * (SIZE // 3 - 2) + b'{}]'",
+    "ones": "b'[' + b'1,' * (SIZE // 2 - 2) + b'1]'",
     "keys": "b'{' + b','.join(b'\"%d\":0' % n for n in range(SIZE // 12)) + b'}'",
-    "texts": "b'[' + b'\"\",' * (SIZE // 3 - 2) + b'\"\"]'",
-    "one text": "b'\"' + b'a' * (SIZE - 2) + b'\"'",
+    "keys that come again": "b'{' + b'\"a\":1,' * (SIZE // 6 - 2) + b'\"a\":1}'",
     "one text of escapes": "b'\"' + b'\\\\u0041' * (SIZE // 6 - 1) + b'\"'",
-    "floats": "b'[' + b'.5e1,'.replace(b'.', b'0.') * (SIZE // 6 - 2) + b'1]'",
-    "digits": "b'1' * SIZE",
     "digits and an exponent": "b'1' * 4000 + b'e' + b'9' * (SIZE - 4001)",
-    "numbers": "b'1 ' * (SIZE // 2)",
+    "digits": "b'1' * SIZE",
     "invalid bytes": "b'\\xff' * SIZE",
+    "invalid bytes at the end": "b'a' * (SIZE - 2) + b'\\xff'",
     "cut sequences": "b'\\xf0\\x9f' * (SIZE // 2)",
     "carriage returns": "b'\\r' * SIZE",
-    "carriage returns and newlines": "b'\\r\\r\\n' * (SIZE // 3)",
-    "newlines": "b'\\n' * SIZE",
     "spaces": "b' ' * SIZE",
-    "spaces and a word": "b' ' * (SIZE - 1) + b'x'",
     "a word between spaces": "b' ' * (SIZE // 2) + b'x' + b' ' * (SIZE // 2 - 1)",
     "lines of a space": "b' \\n' * (SIZE // 2)",
     "wide spaces": "'\\u2003'.encode() * (SIZE // 3)",
     "wide spaces around a wide character": "('\\u2003' * (SIZE // 6) + '\\U0001f600' + '\\u2003' * (SIZE // 6)).encode()",
-    "wide characters": "'\\U0001f600'.encode() * (SIZE // 4)",
     "narrow ones and a wide one": "b'a' * (SIZE - 4) + '\\U0001f600'.encode()",
     "words and a wide character": "b'a ' * (SIZE // 2 - 2) + '\\U0001f600'.encode()",
     "surrogates": "b'\\xed\\xa0\\x80' * (SIZE // 3)",
-    "null bytes": "bytes(SIZE)",
-    "separators of lines": "'\\u2028'.encode() * (SIZE // 3)",
 }
-QUICK = ("words", "one word", "pairs of brackets", "ones", "keys", "invalid bytes", "carriage returns", "spaces", "lines of a space", "wide spaces", "narrow ones and a wide one", "digits")  # fmt: skip
-
-
-def same(text: str, expected: object) -> bool:
-    return value_equal(text.encode("utf-8", "surrogatepass"), expected)
+QUICK = ("words", "pairs of brackets", "keys", "invalid bytes", "lines of a space", "wide spaces", "narrow ones and a wide one", "digits")  # fmt: skip
 
 
 RULES = ("strip", "lines", "tokens", "float")
@@ -271,65 +219,3 @@ def test_judging_a_hostile_output_costs_little(name):
     assert {rule: mib for rule, (_, mib, *_) in found.items() if mib >= 100} == {}
     assert {rule: seconds for rule, (_, _, seconds, _) in found.items() if seconds >= 1.0} == {}
     assert {rule: size for rule, (*_, size) in found.items() if size > MIB} == {}
-
-
-@pytest.mark.parametrize("rule", RULES)
-def test_long_outputs_that_are_right_are_still_accepted(rule):
-    lines = "\n".join(f"{n} {n * 7 % 1000}" for n in range(150_000)) + "\n"
-    judge = Rule(rule)
-    assert judge.accepts((lines).encode(), lines)
-    assert judge.accepts((f"\n{lines}\n\n" if rule == "strip" else f"{lines}\n\n").encode(), lines)
-    assert not judge.accepts((lines.removesuffix("\n") + "1\n").encode(), lines)
-    assert not judge.accepts((lines.replace("149999 ", "149998 ")).encode(), lines)
-    assert judge.accepts((lines.replace("\n", " \n")).encode(), lines) == (rule != "strip")
-    assert judge.accepts((lines.replace("\n", " ")).encode(), lines) == (rule in ("tokens", "float"))
-    assert judge.accepts((lines.replace("\n", ".0\n")).encode(), lines) == (rule == "float")
-    assert judge.accepts(("x" * (4 * MIB)).encode(), "x" * (4 * MIB))
-
-
-def test_whitespace_of_all_kinds_still_separates_words():
-    kinds = "\t\n\x0b\x0c\r\x1c\x1d\x1e\x1f \x85\xa0\u1680\u2000\u2003\u2028\u2029\u202f\u205f\u3000"
-    given = "".join(f"{n}{kind}" for n, kind in enumerate(kinds))
-    wanted = " ".join(str(n) for n in range(len(kinds)))
-    assert Rule("tokens").accepts(given.encode(), wanted)
-    assert Rule("float").accepts(given.encode(), wanted)
-    assert not Rule("tokens").accepts((given.replace("\u2003", "")).encode(), wanted)
-    assert Rule("strip").accepts((kinds + wanted + kinds).encode(), wanted)
-    assert Rule("lines").accepts("1\u2003\n2\x1c\n\u3000\n\n".encode(), "1\n2")
-    assert not Rule("lines").accepts("\u2003".encode(), "1")
-
-
-VALUES = [
-    ("1", 1, True), ("1.0", 1, True), ("true", 1, True), ("1", True, True), ("0", False, True), ("-0.0", 0, True),
-    ("1e0", 1, True), ("1E2", 100, True), ("[1]", 1, False), ("1", [1], True), ("[1]", [1], True), ("[[1]]", [1], False),
-    ("[1]", [[1]], True), ("null", None, True), ("null", [None], True), ("null", 0, False), ('""', "", True),
-    ('"a"', ["a"], True), ('"\\u0061"', "a", True), ('"\\ud83d\\ude00"', "😀", True), ('"\\ud800"', "\ud800", True),
-    ("NaN", float("nan"), False), ("Infinity", float("inf"), True), ("-Infinity", float("inf"), False),
-    ("1e999", float("inf"), True), ("[]", [], True), ("[]", [[]], True), ("{}", {}, True), ("{}", [], False),
-    ('{"a": 1, "b": [2]}', {"b": [2.0], "a": True}, True), ('{"a": 1, "a": 2}', {"a": 2}, True),
-    (' \t[ 1 ,\r2 ] ', [1, 2], True), ("[1, 2,]", [1, 2], False), ("[1 2]", [1, 2], False), ("", "", False),
-    ("1 1", 1, False), ("01", 1, False), ("9007199254740993", 9007199254740992.0, False),
-    ("9007199254740992", 9007199254740992.0, True), ("0.1", 0.1, True), ("0.30000000000000004", 0.3, False),
-    ("1" * 4000, int("1" * 4000), True), ("1" * 5000, 1, False), ("[" * 100 + "]" * 100, 1, False), ("tru", True, False),
-]  # fmt: skip
-
-
-@pytest.mark.parametrize(("text", "expected", "equal"), VALUES)
-def test_values_are_equal_as_they_were(text, expected, equal):
-    assert same(text, expected) is equal
-
-
-def test_long_values_that_are_right_are_still_accepted():
-    numbers = [n % 1000 / 4 for n in range(150_000)]
-    assert same(json.dumps(numbers), numbers)
-    assert same(json.dumps(numbers), [numbers])
-    assert same(json.dumps(numbers, separators=(",", ":")), numbers)
-    assert not same(json.dumps([*numbers, 1]), numbers)
-    assert not same(json.dumps([*numbers[:-1], -1]), numbers)
-    text = "a\n😀\\" * 100_000
-    assert same(json.dumps(text), text)
-    assert same(json.dumps(text, ensure_ascii=False), [text])
-    assert not same(json.dumps(text + "a"), text)
-    table = {f"key {n}": [n, str(n), None, {"x": n / 2}] for n in range(15_000)}
-    assert same(json.dumps(table, indent=1), table)
-    assert not same(json.dumps({**table, "key 7": [7, "7", None, {"x": 3}]}), table)

@@ -35,24 +35,6 @@ def test_a_fork_bomb_is_bounded_and_gone(namespaces):
     assert leftovers("cobaltbomb") == []
 
 
-def test_a_chain_of_forks_is_bounded_by_the_process_limit(namespaces):
-    code = """
-import os
-count = 0
-try:
-    while True:
-        if os.fork() == 0:
-            count += 1
-            continue
-        os.wait()
-        os._exit(0)
-except OSError:
-    print('stopped at', count)
-"""
-    facts = namespaces.run(code)
-    assert facts.stdout.startswith(b"stopped at ") and int(facts.stdout.split()[-1]) <= 64
-
-
 def test_no_process_can_be_started_without_namespaces(landlock):
     code = """
 import os, subprocess
@@ -98,38 +80,21 @@ time.sleep(0.02)
 
 
 @pytest.mark.parametrize("target", ["-1", "0", "1", "os.getppid()", "-os.getpgid(0)"])
-@pytest.mark.parametrize("number", ["SIGKILL", "SIGSTOP", "SIGTERM", "SIGINT"])
+@pytest.mark.parametrize("number", ["SIGKILL", "SIGSTOP"])
 def test_signals_hit_nobody_else(box, target, number):
     """The worker survives (the fixture checks); the program ends or goes on, and that is its own affair."""
     facts = box.run(
         f"import os, signal\nos.kill({target}, signal.{number})\nprint('went on')",
-        limits=Limits(cpu_s=0.5, wall_s=1),
+        limits=Limits(cpu_s=0.2, wall_s=0.4),
     )
     assert facts.limit in ("", "wall")
 
 
-@pytest.mark.parametrize("number", [9, 15, 6, 14])
-def test_a_signal_to_itself_ends_the_program(box, number):
-    facts = box.run(f"import os\nprint('x', flush=True)\nos.kill(os.getpid(), {number})\nprint('went on')")
-    assert facts.returncode == -number
-    assert facts.stdout == b"x\n"
-
-
-def test_an_alarm_ends_the_program_as_it_would_outside(box):
-    assert box.run("import signal, time\nsignal.alarm(1)\ntime.sleep(5)").returncode == -14
-
-
 def test_a_program_that_stops_itself_meets_the_wall_limit(box):
     facts = box.run(
-        "import os, signal\nos.kill(os.getpid(), signal.SIGSTOP)", limits=Limits(cpu_s=0.5, wall_s=1)
+        "import os, signal\nos.kill(os.getpid(), signal.SIGSTOP)", limits=Limits(cpu_s=0.2, wall_s=0.4)
     )
     assert facts.limit == "wall"
-
-
-def test_zombies_are_reaped(namespaces):
-    code = "import os, time\nfor _ in range(50):\n    if os.fork() == 0: os._exit(0)\nprint('made')"
-    for facts in namespaces.runs(code, [""] * 3):
-        assert facts.stdout == b"made\n"
 
 
 def test_the_supervisor_cannot_be_reached(namespaces):
@@ -165,27 +130,25 @@ for name, work in tries.items():
 
 
 def test_process_ids_tell_nothing_about_earlier_tests(namespaces):
-    code = (
-        "import os\nprint(os.getpid(), os.getppid())\nfor _ in range(5):\n    if os.fork() == 0: os._exit(0)"
-    )
-    assert len({facts.stdout for facts in namespaces.runs(code, [""] * 3)}) == 1
+    code = """
+import os
+print(sorted(os.listdir('/proc')), os.getpid(), os.getppid())
+for _ in range(50):
+    if os.fork() == 0: os._exit(0)
+"""
+    shown = b"['2', 'self', 'thread-self'] 2 1\n"
+    assert [facts.stdout for facts in namespaces.runs(code, [""] * 3)] == [shown] * 3
 
 
-def test_only_its_own_processes_are_shown(namespaces):
-    code = "import os\nprint(sorted(os.listdir('/proc')), os.getpid())"
-    assert namespaces.output(code) == "['2', 'self', 'thread-self'] 2"
-
-
-@pytest.mark.parametrize("number", [0, 9, 19])
-def test_no_signal_leaves_by_way_of_a_descriptor(box, number):
+def test_no_signal_leaves_by_way_of_a_descriptor(box):
     """A pipe may be told to signal its owner; the owner must not be made somebody else."""
-    code = f"""
+    code = """
 import fcntl, os, time
 read, write = os.pipe()
 for pid in (os.getppid(), -os.getppid(), 1):
     try:
         fcntl.fcntl(read, fcntl.F_SETOWN, pid)
-        fcntl.fcntl(read, fcntl.F_SETSIG, {number})
+        fcntl.fcntl(read, fcntl.F_SETSIG, 9)
         fcntl.fcntl(read, fcntl.F_SETFL, os.O_ASYNC | os.O_NONBLOCK)
         os.write(write, b'x')
         print('sent')
@@ -194,17 +157,6 @@ for pid in (os.getppid(), -os.getppid(), 1):
 time.sleep(0.05)
 """
     assert box.output(code).split() == ["refused"] * 3
-
-
-def test_multiprocessing_works(namespaces):
-    code = """
-import multiprocessing
-def square(n): return n * n
-if __name__ == '__main__':
-    with multiprocessing.Pool(2) as pool:
-        print(pool.map(square, range(5)))
-"""
-    assert namespaces.output(code) == "[0, 1, 4, 9, 16]"
 
 
 def test_a_forked_child_is_as_it_would_be_outside(namespaces):
@@ -220,27 +172,6 @@ print(os.wait()[1])
     assert namespaces.output(code) == "['MainThread'] True\n0"
 
 
-def test_multiprocessing_fails_cleanly_without_namespaces(landlock):
-    code = "import multiprocessing\nmultiprocessing.Process(target=print).start()"
-    facts = landlock.run(code)
-    assert facts.returncode == 1
-    assert b"PermissionError" in facts.stderr
-
-
-def test_threads_work(box):
-    code = """
-import sys, threading
-sys.setrecursionlimit(10**6)
-threading.stack_size(64 << 20)
-def deep(n): return 0 if n == 0 else 1 + deep(n - 1)
-def main(): print(deep(20000))
-thread = threading.Thread(target=main)
-thread.start()
-thread.join()
-"""
-    assert box.output(code) == "20000"
-
-
 def test_each_test_draws_its_own_random_numbers(box):
     for code in (
         "import random\nprint(random.random())",
@@ -250,19 +181,3 @@ def test_each_test_draws_its_own_random_numbers(box):
         runs = box.runs(code, [""] * 4)
         assert all(facts.returncode == 0 for facts in runs), runs[0].stderr
         assert len({facts.stdout for facts in runs}) == 4, code
-
-
-def test_a_crowd_of_threads_is_bounded(box):
-    code = """
-import threading, time
-threading.stack_size(32768)
-started = 0
-try:
-    while started < 100000:
-        threading.Thread(target=time.sleep, args=(30,), daemon=True).start()
-        started += 1
-except RuntimeError:
-    print('refused')
-"""
-    facts = box.run(code)
-    assert facts.limit == "processes" or facts.stdout == b"refused\n"

@@ -23,25 +23,20 @@ def test_a_sleeper_is_ended_by_wall_time_and_used_no_cpu(box):
     assert 1.0 <= facts.wall_s < 10
 
 
-def test_cpu_time_of_children_counts(namespaces):
-    code = "import os\nfor _ in range(3):\n    if os.fork() == 0:\n        while True: pass\nos.wait()"
-    facts = namespaces.run(code, limits=Limits(cpu_s=1.0))
-    assert facts.limit == "cpu"
-    assert facts.cpu_s < 2.0
-
-
-def test_cpu_time_of_children_that_have_ended_counts(namespaces):
-    code = """
+@pytest.mark.parametrize(
+    "work", ["while True: pass", "while time.process_time() < 0.1: pass"], ids=["that run", "that have ended"]
+)
+def test_cpu_time_of_children_counts(namespaces, work):
+    code = f"""
 import os, time
 while True:
     if os.fork() == 0:
-        while time.process_time() < 0.1: pass
+        {work}
         os._exit(0)
     os.wait()
 """
-    facts = namespaces.run(code, limits=Limits(cpu_s=1.0))
-    assert facts.limit == "cpu"
-    assert facts.cpu_s < 1.5
+    facts = namespaces.run(code, limits=Limits(cpu_s=0.6))
+    assert facts.limit == "cpu" and facts.cpu_s < 1.2, facts
 
 
 def test_cpu_time_of_threads_counts(box):
@@ -54,16 +49,11 @@ def test_a_cpu_limit_signal_cannot_be_caught_away(box):
     assert box.run(code, limits=QUICK).limit == "cpu"
 
 
-def test_memory_beyond_the_limit_is_a_memory_error(box):
-    facts = box.run("x = bytearray(1 << 30)")
-    assert facts.returncode == 1
+@pytest.mark.parametrize("code", ["x = bytearray(1 << 30)", "x = []\nwhile True: x.append(bytes(1 << 20))"])
+def test_memory_beyond_the_limit_is_a_memory_error(box, code):
+    facts = box.run(code)
+    assert facts.returncode == 1 and facts.peak_bytes < 300 << 20
     assert facts.stderr.rstrip().endswith(b"MemoryError")
-
-
-def test_memory_in_small_pieces_meets_the_limit(box):
-    facts = box.run("x = []\nwhile True: x.append(bytes(1 << 20))")
-    assert facts.peak_bytes < 300 << 20
-    assert b"MemoryError" in facts.stderr
 
 
 def test_memory_of_many_processes_together_meets_the_limit(namespaces):
@@ -78,10 +68,6 @@ time.sleep(20)
 """
     facts = namespaces.run(code, limits=Limits(cpu_s=4, memory_bytes=512 << 20))
     assert facts.limit == "memory"
-
-
-def test_memory_files_are_refused(box):
-    assert b"OSError" in box.run("import os\nos.memfd_create('x')").stderr
 
 
 def test_a_hundred_megabytes_of_output_do_not_reach_the_host(box):
@@ -105,35 +91,9 @@ def test_descriptors_are_bounded(box):
     assert int(facts.stdout) <= 128
 
 
-def test_endless_recursion_is_its_own_error(box):
-    facts = box.run("def f(): return f()\nf()")
-    assert facts.returncode == 1
-    assert facts.stderr.rstrip().endswith(b"RecursionError: maximum recursion depth exceeded")
-
-
-def test_recursion_through_c_code_may_be_deep(box):
-    code = """
-import sys
-from functools import lru_cache
-sys.setrecursionlimit(10**6)
-@lru_cache(None)
-def f(n): return 0 if n == 0 else 1 + f(n - 1)
-print(f(60000))
-"""
-    assert box.run(code, limits=Limits()).stdout == b"60000\n"
-
-
-def test_a_crash_of_the_interpreter_is_a_signal(box):
-    facts = box.run("import ctypes\nctypes.string_at(0)")
-    assert facts.returncode == -11
-
-
-def test_files_are_bounded(namespaces):
+def test_files_are_bounded_in_size_and_number(namespaces):
     facts = namespaces.run("open('/tmp/x', 'wb').write(bytes(2 << 20))")
     assert b"OSError: [Errno 27]" in facts.stderr
-
-
-def test_many_small_files_are_bounded(namespaces):
     code = "n = 0\ntry:\n    while n < 10000:\n        open(f'/tmp/{n}', 'w').close(); n += 1\nexcept OSError: print(n)"
     assert int(namespaces.run(code).stdout) < 5000
 
@@ -153,11 +113,12 @@ except (OSError, ValueError):
 """
 
 
-@pytest.mark.parametrize("setting", ["RLIMIT_AS", "RLIMIT_CPU", "RLIMIT_FSIZE", "RLIMIT_NOFILE"])
+@pytest.mark.parametrize(
+    "setting", ["RLIMIT_AS", "RLIMIT_CPU", "RLIMIT_FSIZE", "RLIMIT_NOFILE", "RLIMIT_NPROC"]
+)
 def test_limits_cannot_be_raised(box, setting):
-    assert box.output(RAISE.format(setting=setting)) == "refused True"
-
-
-def test_the_number_of_processes_cannot_be_raised(namespaces):
-    """At `landlock` there is none to raise: processes are refused altogether, threads are counted."""
-    assert namespaces.output(RAISE.format(setting="RLIMIT_NPROC")) == "refused True"
+    if (box.level, setting) != (
+        "landlock",
+        "RLIMIT_NPROC",
+    ):  # there processes are refused, and threads counted
+        assert box.output(RAISE.format(setting=setting)) == "refused True"

@@ -21,18 +21,11 @@ from cobalt.sandbox.limits import Limits
         (b"x" * 1_000_000 + b" = 1\nprint(1)", b"1\n"),
         (b"x = [" + b"1," * 500_000 + b"]\nprint(len(x))", b"500000\n"),
         (b"import sys\nsys.stdout.buffer.write(bytes(range(256)))", bytes(range(256))),
-        (b"import sys\nsys.stdout.write('\\ud800')", None),
-        (b"if __name__ == '__main__':\n    print('main')", b"main\n"),
-        (b"import os\nos.write(1, b'raw')\n", b"raw"),
-        (b"import sys\nprint(sys.stdin.read(), end='')", b""),
     ],
 )
 def test_the_program_runs(box, code, stdout):
     facts = box.run(code, limits=Limits(cpu_s=10))
-    assert facts.limit == ""
-    if stdout is not None:
-        assert facts.stdout == stdout
-        assert facts.returncode == 0
+    assert (facts.stdout, facts.returncode, facts.limit) == (stdout, 0, "")
 
 
 @pytest.mark.parametrize(
@@ -44,7 +37,6 @@ def test_the_program_runs(box, code, stdout):
         (b"# -*- coding: nonsense -*-", b"SyntaxError"),
         (b"\xed\xa0\x80", b"SyntaxError"),
         (b"(" * 1000 + b")" * 1000, b"SyntaxError: too many nested parentheses"),
-        (b"return 1", b"SyntaxError: 'return' outside function"),
         (b"  x = 1\n y = 2", b"IndentationError"),
     ],
 )
@@ -80,75 +72,14 @@ def test_a_large_input_arrives_whole(box):
     assert facts.stdout == b"30000000\n"
 
 
-def test_lone_surrogates_travel_both_ways(box):
-    facts = box.run("print(input())", "\ud800\n")
-    assert facts.stdout == "\ud800\n".encode("utf-8", "surrogatepass")
-
-
-def test_tracebacks_show_the_program_s_lines_and_no_others(box):
-    code = "def inner(x):\n    return 1 / x\n\ndef outer():\n    return inner(0)\n\nouter()\n"
-    assert box.run(code).stderr.decode() == (
-        "Traceback (most recent call last):\n"
-        '  File "solution.py", line 7, in <module>\n'
-        "    outer()\n"
-        '  File "solution.py", line 5, in outer\n'
-        "    return inner(0)\n"
-        "           ^^^^^^^^\n"
-        '  File "solution.py", line 2, in inner\n'
-        "    return 1 / x\n"
-        "           ~~^~~\n"
-        "ZeroDivisionError: division by zero\n"
-    )
-
-
-def test_the_program_s_own_exception_hook_is_used(box):
-    facts = box.run("import sys\nsys.excepthook = lambda *a: print('hook')\n1 / 0")
-    assert facts.stdout == b"hook\n"
-    assert facts.returncode == 1
-
-
-def test_an_exception_that_cannot_be_shown_is_still_an_error(box):
-    code = "class Bad(Exception):\n    def __str__(self): raise Bad()\nraise Bad()"
-    facts = box.run(code)
-    assert facts.returncode == 1
-    assert b"Bad" in facts.stderr
-
-
-def test_what_runs_at_the_end_runs(box):
-    code = """
-import atexit, threading, time
-class Last:
-    def __del__(self): print('del')
-keep = Last()
-atexit.register(print, 'atexit')
-threading.Thread(target=lambda: (time.sleep(0.05), print('thread'))).start()
-print('main')
-"""
-    assert box.output(code).split() == ["main", "thread", "atexit", "del"]
-
-
-def test_closing_stdout_is_allowed(box):
-    assert box.run("import sys\nprint(1)\nsys.stdout.close()").returncode == 0
-
-
-def test_a_closed_descriptor_is_noticed_at_the_end(box):
-    facts = box.run("import os\nprint(1)\nos.close(1)")
-    assert facts.returncode == 120
-
-
 def test_many_tests_of_one_program(box):
     runs = box.runs("print(input())", [str(n) for n in range(300)])
     assert [facts.stdout for facts in runs] == [f"{n}\n".encode() for n in range(300)]
 
 
-def test_hash_order_is_the_same_every_time(box):
+def test_hash_order_is_the_same_in_every_test(box):
     first, second = box.runs("print(list({str(n) for n in range(20)}))", ["", ""])
     assert first.stdout == second.stdout
-
-
-def test_random_numbers_differ_between_tests(box):
-    first, second = box.runs("import random\nprint(random.random())", ["", ""])
-    assert first.stdout != second.stdout
 
 
 def test_exit_and_quit_work_unless_the_published_guard_is_asked_for(box):

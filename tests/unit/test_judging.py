@@ -1,9 +1,7 @@
-"""Judging megabytes made to be costly: the same verdicts as of plain code, in bounded time and memory."""
+"""Judging as plain code would, whatever is given. What it costs: tests/sandbox/test_host_work.py."""
 
 import json
-import subprocess
 import sys
-import textwrap
 from typing import Any
 
 import pytest
@@ -34,7 +32,7 @@ def plain_accepts(rule: str, stdout: str, expected: str) -> bool:
     if rule == "tokens" or len(given) != len(wanted):
         return given == wanted
     within = tolerance(rule)
-    return all(_close(one, other, within) for one, other in zip(given, wanted, strict=True))
+    return all(_close(within, one, other) for one, other in zip(given, wanted, strict=True))
 
 
 def plain_lines(text: str) -> list[str]:
@@ -56,9 +54,10 @@ def plain_value_equal(text: str, expected: Any) -> bool:
 
 @pytest.fixture(autouse=True, scope="module")
 def all_are_long():
-    """Every JSON text is looked at as a long one is."""
+    """Every JSON text is looked at as a long one is, and the head of every output is compared first."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(checker, "_SHORT", -(1 << 40))
+        patch.setattr(checker, "_HEAD", 5)
         yield
 
 
@@ -183,96 +182,9 @@ def test_any_json_text_is_judged_as_plain_code_does(text, other):
         assert found is plain_value_equal(text, expected), (text, expected)
 
 
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [
-        ('{"a": [1, {"b": "x"}], "a": 1}', {"a": 1}),
-        ('{"a": [1, {"b": x}], "a": 1}', {"a": 1}),
-        ('{"a": 2, "c": 1, "a": 1}', {"a": 1}),
-        ('{"a": {"c": 1}, "a": {"b": 2, "\\u0062": 1}}', {"a": {"b": 1}}),
-        ("[" * 100_000, [1]),
-        ('{"a": ' + "[" * 100_000 + '"', {"a": 1}),
-        ("9" * 5000, 1),
-        ("-", 1),
-        ("1 2", 1),
-        ("[1,]", [1]),
-        ("\ufeff1", 1),
-        ('"\\ud83d\\ude00"', "😀"),
-        ('"' + "\\u0061" * 5000 + '"', "a" * 5000),
-        ('"' + "\\u0061" * 5001 + '"', "a" * 5000),
-        ('"\\x"', "x"),
-        ("[NaN]", [float("nan")]),
-        ("NaN", [float("nan")]),
-        ("true", 1),
-        ("[true, 1.0]", [1, 1]),
-        ("1." + "0" * 10_000, 1),
-    ],
-)
-def test_odd_values(text, expected):
-    assert value_equal(encode(text), expected) is plain_value_equal(text, expected)
-
-
 def test_an_endless_row_of_doubled_keys_is_left():
     """The one text that plain code would find equal: it holds far more values than the expected one."""
     text = "{" + '"a": 2, ' * 100_000 + '"a": 1}'
     assert plain_value_equal(text, {"a": 1}) and not value_equal(text.encode(), {"a": 1})
     few = "{" + '"a": 2, ' * 60_000 + '"a": 1}'
     assert value_equal(few.encode(), {"a": 1})
-
-
-HOSTILE = {
-    "words": "b'a ' * (8 << 20)",
-    "spaces": "b' ' * (16 << 20)",
-    "wide spaces": "'\\u3000'.encode() * (5 << 20)",
-    "newlines": "b'\\n' * (16 << 20)",
-    "returns": "b'\\r' * (16 << 20)",
-    "not utf-8": "b'\\xff' * (16 << 20)",
-    "not utf-8 at the end": "b'a' * (16 << 20) + b'\\xff'",
-    "astral": "'\\U0001f600'.encode() * (4 << 20)",
-    "one astral": "b'a' * (16 << 20) + '\\U0001f600'.encode()",
-    "surrogates": "b'\\xed\\xa0\\x80' * (5 << 20)",
-    "surrogates apart": "b'\\xed\\xa0\\x80a' * (4 << 20)",
-    "surrogates, not utf-8": "b'\\xed\\xa0\\x80a' * (4 << 20) + b'\\xff'",
-    "lists": "b'[' + b'[],' * (5 << 20)",
-    "lists in an object": "b'{\"a\":[' + b'[],' * (5 << 20) + b'\"'",
-    "keys": "b'{' + b'\"a\":1,' * (2 << 20)",
-    "deep": "b'[' * (16 << 20)",
-    "text": "b'\"' + b'a' * (16 << 20)",
-    "wide text": "b'\"' + b'a' * (16 << 20) + '\\U0001f600\"'.encode()",
-    "escapes": "b'\"' + b'\\\\n' * (8 << 20) + b'\"'",
-    "escapes in an object": "b'{\"a\": \"' + b'a\\\\n' * (5 << 20) + b'\", \"a\": 1}'",
-    "number": "b'1' * (16 << 20)",
-    "fraction": "b'1.' + b'0' * (16 << 20)",
-}
-MEASURE = """
-import time
-from pathlib import Path
-from cobalt.evaluator import checker
-from cobalt.evaluator.checker import Rule
-from cobalt.evaluator.feedback import show
-data = {data}
-def resident(name):
-    lines = Path("/proc/self/status").read_text().splitlines()
-    return next(int(line.split()[1]) for line in lines if line.startswith(name)) >> 10
-EXPECTED = ("1", "a b c", "\\n".join(map(str, range(1000))))
-Path("/proc/self/clear_refs").write_text("5")  # what making the bytes took does not count
-before, began = resident("VmRSS"), time.process_time()
-for expected in EXPECTED:
-    for rule in ("strip", "lines", "tokens", "float"):
-        assert not Rule(rule).accepts(data, expected) or not expected
-    show(checker.brief(data))
-for value in (1, [1], [[], []], "a", {{"a": 1}}, {{"a": [[]], "b": 2}}):
-    checker.value_equal(data, value)
-    show(checker.brief(data))
-print(resident("VmHWM") - before, time.process_time() - began)
-"""
-
-
-@pytest.mark.parametrize("name", HOSTILE)
-def test_sixteen_hostile_mebibytes_cost_little(name):
-    """18 judgements of each: less than 100 MiB more than the bytes themselves, seconds in all."""
-    script = textwrap.dedent(MEASURE).format(data=HOSTILE[name])
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
-    peak_mib, seconds = map(float, done.stdout.split())
-    assert peak_mib < 100
-    assert seconds < 60  # linear: a second or so for each judgement, on the slowest of machines

@@ -24,7 +24,6 @@ ORDER = {unit: rank for rank, unit in enumerate(unit for layer in LAYERS for uni
 MAY_IMPORT = {
     "ray": (
         "cobalt.evaluator.service",
-        "cobalt.evaluator.metrics",
         "cobalt.evaluator.remote",
         "cobalt.cluster",
         "cobalt.engines.vllm_server",
@@ -41,7 +40,6 @@ HEAVY = (
     "cobalt.engines.transformers_engine",
     "cobalt.engines.vllm_server",
     "cobalt.evaluator.service",
-    "cobalt.evaluator.metrics",
 )
 NOT_LOADED = ("torch", "ray", "vllm", "verl", "transformers", "datasets", "pandas", "litellm")
 

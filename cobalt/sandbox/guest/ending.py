@@ -7,13 +7,16 @@ names in its code and by the state it leaves, only has its output flushed.
 
 import _thread
 import atexit
+import contextlib
 import gc
+import io
 import opcode
 import os
 import signal
 import sys
 import threading
 import traceback
+from itertools import dropwhile
 from types import CodeType, ModuleType
 from typing import NoReturn
 
@@ -167,11 +170,14 @@ def report(error: BaseException) -> None:
         syscalls.libc.fflush(None)
         if isinstance(error, NameError | AttributeError | ImportError) and not error.__context__:
             # Only the interpreter's own display says "Did you mean", and only ours has the program's lines.
+            shown = io.StringIO()
+            with contextlib.redirect_stderr(shown):
+                sys.__excepthook__(type(error), error, error.__traceback__)
+            lines = dropwhile(
+                lambda line: line.startswith(("Traceback", "  ")), shown.getvalue().splitlines(True)
+            )
             sys.stderr.write("Traceback (most recent call last):\n")
-            sys.stderr.write("".join(traceback.format_tb(error.__traceback__)))
-            trace = error.__traceback__
-            sys.__excepthook__(type(error), error.with_traceback(None), None)
-            error.__traceback__ = trace
+            sys.stderr.write("".join([*traceback.format_tb(error.__traceback__), *lines]))
         else:
             traceback.print_exception(error)
     except SystemExit:

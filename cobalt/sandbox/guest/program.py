@@ -93,6 +93,8 @@ class Program:
         try:
             code = compile(self._source, NAME, "exec", dont_inherit=True)
         except BaseException as error:
+            if isinstance(error, SyntaxError) and error.filename == NAME and error.lineno and not error.text:
+                error.text = linecache.getline(NAME, error.lineno)  # which would be read from the file
             ending.report(error.with_traceback(None))
             os._exit(1)
         os.write(progress_fd, protocol.COMPILED)

@@ -15,7 +15,7 @@ import socket
 import time
 from typing import Any, NoReturn
 
-from cobalt.sandbox.guest import ending, namespaces, protocol, syscalls, test_process
+from cobalt.sandbox.guest import ending, namespaces, protocol, seccomp, syscalls
 from cobalt.sandbox.guest.program import Program, answer_file, import_packages
 from cobalt.sandbox.guest.usage import CannotMeasure, measure, queued_s
 
@@ -25,6 +25,7 @@ _NOTICED_S = 0.05  # waiting for less than this is not looked into
 _SET_UP_FAILED = 71
 _EXIT_0 = b"\0\0\0\0"  # at the start of `protocol.USAGE`
 _CHILD_ENDED = (int(signal.SIGCHLD),)
+_SET_MASK = int(signal.SIG_SETMASK)
 
 
 class Supervisor:
@@ -40,7 +41,7 @@ class Supervisor:
         self._limits = limits
         self._packages = level.package_names
         self._null_fd = level.null_fd
-        self._isolation = test_process.Isolation(level)
+        self._isolation = _Isolation(level)
         self._folders: namespaces.Folders | None = None
         self._last_pid = self._told = self._tell = -1
         self._compiled = False
@@ -119,7 +120,7 @@ class Supervisor:
             processes = self._limits.processes + 3
         elif self._kills_children:
             syscalls.prctl(syscalls.PR_SET_CHILD_SUBREAPER, 1)
-        test_process.set_limits(self._limits, processes=processes)
+        _set_limits(self._limits, processes)
         if self._limits.memory_bytes < 1 << 30:
             syscalls.set_thread_stack(self._limits.memory_bytes >> 7)
 
@@ -214,3 +215,58 @@ class Supervisor:
 def _children() -> list[int]:
     with open(f"/proc/self/task/{os.getpid()}/children") as file:
         return [int(each) for each in file.read().split()]
+
+
+def _set_limits(limits: protocol.GuestLimits, processes: int | None) -> None:
+    """Put the limits of a program's tests on its supervisor, from which they inherit them.
+
+    None is set above the host's own hard limit.
+    """
+    memory = limits.memory_bytes
+    wanted = [
+        (resource.RLIMIT_AS, memory),
+        (resource.RLIMIT_DATA, memory),
+        (resource.RLIMIT_FSIZE, limits.output_bytes),
+        (resource.RLIMIT_NOFILE, limits.files),
+        # The supervisor is exact, and lives under this limit too.
+        (resource.RLIMIT_CPU, 10 * int(limits.cpu_s) + 60),
+        (resource.RLIMIT_CORE, 0),
+        (resource.RLIMIT_MEMLOCK, 0),
+        (resource.RLIMIT_MSGQUEUE, 0),
+        (resource.RLIMIT_SIGPENDING, 1024),
+    ]
+    if processes is not None:
+        wanted.append((resource.RLIMIT_NPROC, processes))
+    for what, value in wanted:
+        hard = resource.getrlimit(what)[1]
+        value = value if hard == resource.RLIM_INFINITY else min(value, hard)
+        resource.setrlimit(what, (value, value))
+
+
+class _Isolation:
+    """What a test's process does to itself, prepared in its supervisor, whose limits it inherits.
+
+    It is kept short: every object that is touched after a fork is a page copied.
+    """
+
+    def __init__(self, level: Any) -> None:
+        self._level = level
+        self._parent = os.getpid()
+        self._filter = seccomp.Prepared(level.test_filter) if level.test_filter else None
+
+    def enter(self, stdin: int, stdout: int, stderr: int) -> None:
+        """Raises OSError if a step is refused. The descriptors become standard input, output and error."""
+        level = self._level
+        if not level.own_pids:
+            syscalls.die_with_parent(self._parent)
+        os.setsid()  # a signal to "my process group" must not find the processes above
+        os.dup2(stdin, 0)
+        os.dup2(stdout, 1)
+        os.dup2(stderr, 2)
+        _signal.pthread_sigmask(_SET_MASK, ())
+        if level.own_pids:
+            syscalls.drop_capabilities()
+        elif level.rules_fd >= 0:
+            syscalls.landlock_restrict(level.rules_fd)
+        if self._filter is not None:
+            self._filter.install(os.getpid())

@@ -12,7 +12,7 @@ import traceback
 from importlib.machinery import ModuleSpec
 from importlib.util import spec_from_file_location
 
-from cobalt.sandbox.guest import landlock, namespaces, protocol, seccomp, supervisor, syscalls
+from cobalt.sandbox.guest import namespaces, protocol, seccomp, supervisor, syscalls
 
 # What judged programs import most; forks share them. (Each costs memory and page tables in every test.)
 _USUAL = """bisect collections copy functools heapq io itertools linecache math operator random re string
@@ -30,7 +30,7 @@ class Level:
         self.rules_fd = -1
         if name == "landlock":
             devices = [f"/dev/{device}" for device in {*namespaces.DEVICES.values(), "random"}]
-            self.rules_fd = landlock.ruleset(namespaces.readable_paths() + packages, devices)
+            self.rules_fd = syscalls.landlock_ruleset(namespaces.readable_paths() + packages, devices)
         self.null_fd = os.open("/dev/null", os.O_WRONLY | os.O_CLOEXEC)
         self.pid_namespace = -1  # set inside
         self.test_filter = b""  # set inside

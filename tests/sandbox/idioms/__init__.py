@@ -1,18 +1,16 @@
 """Programs in the ways in which people and models write them, by what is special about them.
 
-Each module holds one text, in which a line `#: name` begins a program; `PROGRAMS` has all of them by name.
-Programs read INPUT, or what STDIN has for them.
+Each module holds one text, in which a line `#: name` begins a program; those of `tables` are made of rows.
+`PROGRAMS` has all of them by `category: name`. They read INPUT, or what STDIN has for them.
 """
 
 from importlib import import_module
 
-INPUT = "5\n3 1 4 1 5\nhello wörld\n\n7 8 9\n".encode()
+from idioms import tables
 
-# Those that decide how output gets out and how a program ends: always run in full.
-VITAL = """stdout_replaced stdout_classes stdout_closed fast_io own_buffers raw_writes destructors references
-handlers hooks signals threads pools exits deaths endings_mixed"""
-EVERYDAY = """errors errors_usual stdin_read stdin_descriptors encodings coroutines algorithms contests
-library modules language reflection files inputs"""
+INPUT = "5\n3 1 4 1 5\nhello wörld\n\n7 8 9\n".encode()
+STDIN = {f"input: {name}": data for name, (data, _) in tables.INPUTS.items()}
+CATEGORIES = "stdout closed buffers destructors handlers signals exits threads errors stdin world"
 
 
 def parse(text: str) -> dict[str, str]:
@@ -25,16 +23,8 @@ def parse(text: str) -> dict[str, str]:
     return programs
 
 
-def collect(categories: str) -> dict[str, str]:
-    """Programs of these modules by `category: name`."""
-    found = {}
-    for category in categories.split():
-        for name, code in parse(import_module(f"idioms.{category}").TEXT).items():
-            found[f"{category}: {name}"] = code
-    return found
-
-
-PROGRAMS = collect(f"{VITAL} {EVERYDAY}")
-STDIN: dict[str, bytes] = {
-    f"inputs: {name}": data for name, data in import_module("idioms.inputs").STDIN.items()
+PROGRAMS = tables.programs() | {
+    f"{category}: {name}": code
+    for category in CATEGORIES.split()
+    for name, code in parse(import_module(f"idioms.{category}").TEXT).items()
 }

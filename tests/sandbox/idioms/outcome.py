@@ -1,4 +1,4 @@
-"""What a run comes to, in a plain interpreter and in a box: all that a verdict can depend on."""
+"""What a run comes to, in a plain interpreter and in a box: all that a verdict or its text can depend on."""
 
 import re
 import signal
@@ -17,20 +17,26 @@ _NAME = re.compile(rb"([A-Za-z_][\w.]*)(:.*)?$")
 
 
 class Outcome(NamedTuple):
-    """stdout and how the program ended: `success`, `exit N`, `signal NAME`, `limit NAME` or `raised NAME`."""
+    """stdout and how the program ended: `success`, `exit N`, `signal NAME`, `limit NAME` or `raised NAME`.
+
+    `said` are the lines of stderr, but for marks under a line: the interpreter and `traceback` set them a
+    little differently.
+    """
 
     stdout: bytes
     end: str
+    said: list[bytes]
 
 
-def _end(returncode: int, stderr: bytes) -> str:
+def _outcome(stdout: bytes, returncode: int, stderr: bytes) -> Outcome:
+    lines = [line for line in stderr.splitlines() if line.strip(b" ~^")]
     if returncode < 0:
-        return f"signal {signal.Signals(-returncode).name}"
-    lines = [line for line in stderr.rstrip().splitlines() if b"Warning: " not in line]  # which say where
-    name = _NAME.match(lines[-1]) if lines else None
+        return Outcome(stdout, f"signal {signal.Signals(-returncode).name}", lines)
+    said = [line for line in stderr.rstrip().splitlines() if b"Warning: " not in line]  # which say where
+    name = _NAME.match(said[-1]) if said else None
     if returncode == 1 and name:
-        return f"raised {name[1].decode()}"
-    return f"exit {returncode}" if returncode else "success"
+        return Outcome(stdout, f"raised {name[1].decode()}", lines)
+    return Outcome(stdout, f"exit {returncode}" if returncode else "success", lines)
 
 
 def plain(code: str, stdin: bytes) -> Outcome:
@@ -43,26 +49,27 @@ def plain(code: str, stdin: bytes) -> Outcome:
             )
         except subprocess.TimeoutExpired:
             raise AssertionError(f"this should have ended:\n{code}") from None
-    return Outcome(ran.stdout, _end(ran.returncode, ran.stderr))
+    return _outcome(ran.stdout, ran.returncode, ran.stderr.replace(f"{folder}/".encode(), b""))
 
 
 def boxed(box, code: str, stdin: bytes) -> Outcome:
     """As it ends in a box (tests/sandbox/conftest.py)."""
     facts = box.run(code, stdin, limits=Limits())
-    return Outcome(
-        facts.stdout, f"limit {facts.limit}" if facts.limit else _end(facts.returncode, facts.stderr)
-    )
+    found = _outcome(facts.stdout, facts.returncode, facts.stderr)
+    return found._replace(end=f"limit {facts.limit}") if facts.limit else found
 
 
-def difference(expected: Outcome, got: Outcome) -> str:
-    """In one line; empty if there is none."""
+def difference(expected: Outcome, got: Outcome, *, said: bool = False) -> str:
+    """In one line; empty if there is none. `said`: in what they say on stderr too."""
     found = []
     if expected.end != got.end:
         found.append(f"ends with {got.end}, plain: {expected.end}")
     if expected.stdout != got.stdout:
         found.append(f"writes {_short(got.stdout)}, plain: {_short(expected.stdout)}")
+    if said and expected.said != got.said:
+        found.append(f"says {_short(b'|'.join(got.said))}, plain: {_short(b'|'.join(expected.said))}")
     return "; ".join(found)
 
 
 def _short(data: bytes) -> str:
-    return repr(data) if len(data) <= 120 else f"{data[:50]!r}...{data[-50:]!r} ({len(data)} bytes)"
+    return repr(data) if len(data) <= 300 else f"{data[:150]!r}...{data[-150:]!r} ({len(data)} bytes)"

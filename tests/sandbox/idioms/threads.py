@@ -1,15 +1,6 @@
-"""Threads, timers and pools that outlive the main program, and templates that solve in a thread."""
+"""Threads, pools and coroutines, ended and not."""
 
 TEXT = r"""
-#: stack size template
-import sys, threading
-def main():
-    def depth(n): return 0 if n == 0 else 1 + depth(n - 1)
-    print(depth(20000))
-sys.setrecursionlimit(10 ** 6)
-threading.stack_size(2 ** 27)
-threading.Thread(target=main).start()
-
 #: stack size template joined
 import sys, threading
 sys.setrecursionlimit(10 ** 7)
@@ -21,16 +12,6 @@ t = threading.Thread(target=main)
 t.start()
 t.join()
 print("joined")
-
-#: stack size template with exit inside
-import sys, threading
-threading.stack_size(1 << 26)
-def main():
-    print("x")
-    sys.exit(3)
-t = threading.Thread(target=main)
-t.start()
-t.join()
 
 #: stack size template with an error inside
 import sys, threading
@@ -50,30 +31,6 @@ def f(n): return n if n < 2 else f(n - 1) + 1
 def main(): print(f(50000))
 threading.Thread(target=main).start()
 
-#: later print
-import threading, time
-def f():
-    time.sleep(0.05)
-    print("later")
-threading.Thread(target=f).start()
-print("first")
-
-#: later print and an error now
-import threading, time
-def f():
-    time.sleep(0.05)
-    print("later")
-threading.Thread(target=f).start()
-raise ValueError("now")
-
-#: later print and sys.exit now
-import threading, time, sys
-def f():
-    time.sleep(0.05)
-    print("later")
-threading.Thread(target=f).start()
-sys.exit(5)
-
 #: later print and os._exit now
 import threading, time, os
 def f():
@@ -81,82 +38,6 @@ def f():
     print("later", flush=True)
 threading.Thread(target=f).start()
 os._exit(5)
-
-#: thread started by a thread
-import threading, time
-def inner():
-    time.sleep(0.05)
-    print("inner")
-def outer():
-    threading.Thread(target=inner).start()
-    print("outer")
-threading.Thread(target=outer).start()
-
-#: thread uses globals late
-import threading, time
-table = {"a": 1}
-def f():
-    time.sleep(0.05)
-    print(table, len(table))
-threading.Thread(target=f).start()
-
-#: thread waits for the main thread
-import threading
-def f():
-    threading.main_thread().join()
-    print("main has ended")
-threading.Thread(target=f).start()
-print("main ends")
-
-#: thread waits for the main thread and for __del__
-import threading
-class A:
-    def __del__(self): print("del")
-a = A()
-def f():
-    threading.main_thread().join()
-    print("main has ended")
-threading.Thread(target=f).start()
-
-#: daemon sleeping
-import threading, time
-threading.Thread(target=time.sleep, args=(60,), daemon=True).start()
-print("end")
-
-#: daemon busy
-import threading
-def f():
-    while True:
-        pass
-threading.Thread(target=f, daemon=True).start()
-print("end")
-
-#: daemon waiting on a lock
-import threading
-lock = threading.Lock()
-lock.acquire()
-threading.Thread(target=lock.acquire, daemon=True).start()
-print("end")
-
-#: daemon waiting on a queue
-import threading, queue
-q = queue.Queue()
-def worker():
-    while True:
-        item = q.get()
-        print("item", item)
-        q.task_done()
-threading.Thread(target=worker, daemon=True).start()
-for i in range(5):
-    q.put(i)
-q.join()
-print("all done")
-
-#: daemons many
-import threading, time
-for _ in range(20):
-    threading.Thread(target=time.sleep, args=(60,), daemon=True).start()
-print(threading.active_count())
 
 #: daemon reading stdin
 import sys, threading, time
@@ -169,13 +50,6 @@ while not got:
     time.sleep(0.001)
 print(got)
 
-#: daemon and __del__
-import threading, time
-class A:
-    def __del__(self): print("del")
-a = A()
-threading.Thread(target=time.sleep, args=(60,), daemon=True).start()
-
 #: daemon in a with block of a lock
 import threading, time
 lock = threading.Lock()
@@ -185,43 +59,148 @@ def f():
 threading.Thread(target=f, daemon=True).start()
 print("end")
 
-#: sentinel queue
-import threading, queue
-q, out = queue.Queue(), []
-def worker():
-    while (item := q.get()) is not None:
-        out.append(item * item)
-threads = [threading.Thread(target=worker) for _ in range(3)]
-for t in threads: t.start()
-for i in range(10): q.put(i)
-for t in threads: q.put(None)
-for t in threads: t.join()
-print(sorted(out))
-
-#: Timer
-import threading
-threading.Timer(0.05, print, ["tick"]).start()
-print("set")
-
-#: Timer cancelled
-import threading
-t = threading.Timer(60, print, ["tick"])
-t.start()
-t.cancel()
-print("cancelled")
-
-#: Timer daemon
-import threading
-t = threading.Timer(60, print, ["tick"])
-t.daemon = True
-t.start()
+#: executor cancel_futures
+from concurrent.futures import ThreadPoolExecutor
+import time
+pool = ThreadPoolExecutor(1)
+pool.submit(time.sleep, 0.1)
+pool.submit(print, "second")
+pool.shutdown(wait=False, cancel_futures=True)
 print("end")
 
-#: Timer that kills
-import threading, os
-def kill():
-    print("timeout", flush=True)
-    os._exit(3)
-threading.Timer(0.05, kill).start()
-while True: pass
+#: submit in an exit handler
+import atexit
+from concurrent.futures import ThreadPoolExecutor
+pool = ThreadPoolExecutor(1)
+pool.submit(print, "early").result()
+@atexit.register
+def f():
+    try:
+        pool.submit(print, "late")
+    except RuntimeError as e:
+        print("refused", e)
+
+#: threading._register_atexit
+import threading
+threading._register_atexit(print, "threads end")
+import atexit
+atexit.register(print, "exit")
+print("main")
+
+#: start_new_thread left
+import _thread, time
+_thread.start_new_thread(time.sleep, (60,))
+time.sleep(0.01)
+print("end")
+
+#: start_new_thread raising
+import _thread, time
+def f():
+    raise ValueError("v")
+_thread.start_new_thread(f, ())
+time.sleep(0.05)
+print("end")
+
+#: interrupt_main
+import _thread, threading, time
+threading.Timer(0.05, _thread.interrupt_main).start()
+try:
+    time.sleep(0.5)
+    for _ in range(100): time.sleep(0.01)
+    print("not interrupted")
+except KeyboardInterrupt:
+    print("interrupted")
+
+#: main thread is dead in a late thread
+import threading
+def f():
+    threading.main_thread().join()
+    print(threading.main_thread().is_alive())
+threading.Thread(target=f).start()
+
+#: stdout replaced by a late thread
+import sys, io, threading, time
+def f():
+    time.sleep(0.05)
+    sys.stdout = io.StringIO()
+    print("lost")
+threading.Thread(target=f).start()
+print("kept")
+
+#: never awaited global
+async def f(): print("never")
+x = f()
+print("end")
+
+#: suspended global
+class Wait:
+    def __await__(self):
+        try:
+            yield 1
+        finally:
+            print("closed")
+async def f(): await Wait()
+x = f()
+x.send(None)
+print("end")
+
+#: task left running
+import asyncio
+async def forever():
+    try:
+        await asyncio.sleep(60)
+    except asyncio.CancelledError:
+        print("cancelled")
+        raise
+async def main():
+    asyncio.create_task(forever())
+    await asyncio.sleep(0.01)
+    print("main ends")
+asyncio.run(main())
+
+#: task error never read
+import asyncio
+async def bad(): 1 / 0
+async def main():
+    t = asyncio.create_task(bad())
+    await asyncio.sleep(0.01)
+    print("main ends")
+asyncio.run(main())
+
+#: loop left open with a task
+import asyncio
+loop = asyncio.new_event_loop()
+async def f():
+    try:
+        await asyncio.sleep(60)
+    finally:
+        print("finally")
+task = loop.create_task(f())
+loop.run_until_complete(asyncio.sleep(0))
+print("end")
+
+#: async generator global
+import asyncio
+async def gen():
+    try:
+        yield 1
+    finally:
+        print("finally")
+g = gen()
+async def main(): print(await g.__anext__())
+asyncio.run(main())
+print("end")
+
+#: executor left with a job
+import asyncio, time
+async def main():
+    loop = asyncio.get_running_loop()
+    loop.run_in_executor(None, lambda: (time.sleep(0.05), print("job")))
+    print("main ends")
+asyncio.run(main())
+
+#: KeyboardInterrupt
+import asyncio
+async def main(): raise KeyboardInterrupt
+asyncio.run(main())
 """
