@@ -20,11 +20,6 @@ _TESTS = (
     *("modified_test_cases", "perturbed_public_test_cases"),
 )
 _ANY_TESTS = '{"inputs": [""], "outputs": [""]}'
-# Kinds of which a file holds each key once.
-_UNIQUE = {
-    "TACO problems": "id", "LiveCodeBench problems": "question_id", "tasks": "id", "perturbed tasks": "id",
-    "single-turn completions": "id", "trajectories": "id", "evaluated trajectories": "id",
-}  # fmt: skip
 
 
 class Checker:
@@ -44,7 +39,7 @@ class Checker:
                 raise InputError(
                     f"{where}: no kind of row of the pipeline has these fields: {', '.join(row)}"
                 )
-            self._ids = UniqueIds(_UNIQUE.get(self.kind.name, "id"))
+            self._ids = UniqueIds(self.kind.unique or "id")
         missing = {use: lacking(row, names) for use, names in USES.get(self.kind.name, {}).items()}
         for use, fields in missing.items():
             if fields and use not in self.not_for:
@@ -57,7 +52,7 @@ class Checker:
         if problem is not None:
             raise InputError(f"{where}: {problem}")
         _check_content(row, where, self.kind.name)
-        if self.kind.name in _UNIQUE:
+        if self.kind.unique:
             self._ids(row, where)
         self.unknown.update(dict.fromkeys(name for name in row if name not in fields_of(self.kind.row)))
 
@@ -65,7 +60,7 @@ class Checker:
 def _check_content(row: Row, where: str, kind: str) -> None:
     """What types cannot say: tests that parse, axes that agree, dialogues in turn."""
     if kind == "TACO problems":
-        from cobalt.tasks.taco_filters import filter_row
+        from cobalt.tasks.taco_rows import filter_row
 
         filter_row(row, where)
         return

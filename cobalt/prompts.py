@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from cobalt.cli import Parser
 from cobalt.errors import InputError
 from cobalt.schema import Message
 
@@ -241,3 +242,10 @@ def load(spec: str) -> Prompts:
         return Prompts(**texts)
     except InputError as error:
         raise InputError(f"{path}: {error}") from None
+
+
+def prompts_flag(flags: Parser) -> None:
+    """Add `--prompts`, which `load` reads."""
+    flags.add_argument(
+        "--prompts", default="default", metavar="default|tiny|FILE", help="whose wrapper and system message"
+    )

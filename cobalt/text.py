@@ -22,6 +22,11 @@ def extract_code(text: str | None) -> str | None:
     return str(blocks[-1]).strip() if blocks else None
 
 
+def encodable(text: str) -> str:
+    """The text with lone surrogates, which neither tokenizers nor Parquet can hold, replaced by ``?``."""
+    return text.encode("utf-8", "replace").decode()
+
+
 def after_thinking(text: str) -> str:
     """The text after the last `</think>`, stripped; the whole text, stripped, if it holds none."""
     return text.rpartition(THINK_END)[2].strip()

@@ -15,9 +15,9 @@ from cobalt.engines.flags import engine_flags, engine_options, key_flags
 from cobalt.errors import InputError
 from cobalt.evaluator.base import Evaluator
 from cobalt.evaluator.client import evaluator_flags
+from cobalt.output import failures_path
 from cobalt.pipeline import Summary
 from cobalt.prompts import load
-from cobalt.rejects import failures_path
 from cobalt.rollouts.settings import DEFAULT_SAMPLES, Budget, RolloutSettings
 from cobalt.rollouts.source import Source, check_output
 from cobalt.rows import INPUT_HELP

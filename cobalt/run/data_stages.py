@@ -231,8 +231,7 @@ def _write_groups(job: Job, target: Path) -> tuple[int, int]:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    from cobalt.tasks.codenet import build_codenet
-    from cobalt.tasks.codenet_tree import CodenetSettings
+    from cobalt.tasks.codenet import CodenetSettings, build_codenet
     from cobalt.training.offline_data import write_groups
 
     tasks, source = job.config.tasks, stored_programs(job)

@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from cobalt.config.config import Config
 from cobalt.errors import InfraError
 from cobalt.files import file_sha256, plain, settings_hash
+from cobalt.output import failures_path
 from cobalt.pipeline import Summary
 from cobalt.prompts import load as load_prompts
 from cobalt.prompts import near
-from cobalt.rejects import failures_path
 from cobalt.rollouts.settings import MultiTurnSettings, RolloutSettings
 from cobalt.run.first_turns import FirstTurns
 from cobalt.run.serving import Server
@@ -26,7 +26,6 @@ from cobalt.run.view import View
 if TYPE_CHECKING:
     from cobalt.engines.base import ChatEngine
     from cobalt.evaluator import Evaluator
-    from cobalt.tasks.reference import Judge
 
 T = TypeVar("T")
 NOT_IDENTITY = ("execution",)  # how fast, not what
@@ -150,10 +149,6 @@ class Job:
             # The stages ask about parts of a task's tests, and about the same few programs again.
             self._evaluator.cache = VerdictCache(200_000, by_test=True)
         return self._evaluator
-
-    def reference_judge(self) -> Judge:
-        """The same evaluator for reference programs, whose rule is given with each request."""
-        return self.evaluator
 
     def counters(self) -> dict[str, float]:
         """Counters of the evaluator so far."""

@@ -14,7 +14,7 @@ from cobalt.run.dialogues import judged, multi_turn
 from cobalt.run.given import trajectories
 from cobalt.run.job import Job
 from cobalt.schema import EvalRow, SingleTurnRow
-from cobalt.tasks.released import complete
+from cobalt.tasks.own import complete
 
 # Columns of the further turns, and those that then have another shape.
 _FOLLOWING = {*EvalRow.__annotations__} - {*SingleTurnRow.__annotations__} | {"usage", "finish_reasons"}

@@ -15,8 +15,7 @@ from cobalt.manifest import manifest_path
 from cobalt.output import write_jsonl
 from cobalt.rows import Row, Rows, UniqueIds, open_rows, read_rows
 from cobalt.run.job import Job
-from cobalt.tasks.released import complete, complete_perturbed, is_perturbed
-from cobalt.tasks.statements import statement_key, statement_of
+from cobalt.tasks.own import complete, complete_perturbed, is_perturbed, statement_key, statement_of
 
 _HELD = ("validation", "valid", "val", "dev", "test")
 PREFER = {"train": ("train",), "dev": (*_HELD, "train"), "heldout": ("test", "heldout", *_HELD, "train")}
@@ -190,7 +189,7 @@ def _taco(job: Job) -> None:
     )  # fmt: skip
     whole = job.path("tasks", "taco", "all.jsonl")
     source = open_rows(data_at(tasks.source, job.file))
-    build_taco(source, whole, settings, evaluator=job.reference_judge, progress=job.view)
+    build_taco(source, whole, settings, evaluator=lambda: job.evaluator, progress=job.view)
     for split in ("train", "dev"):
         made, target = split_path(whole, split), job.path("tasks", f"{split}.jsonl")
         if split == "train" and tasks.train is not None:

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from cobalt.tasks import tiny
-from cobalt.tasks.codenet_tree import ACCEPTED
+from cobalt.tasks.codenet import ACCEPTED
 
 _HEAD = (
     "submission_id", "problem_id", "user_id", "date", "language", "original_language", "filename_ext",

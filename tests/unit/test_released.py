@@ -9,7 +9,7 @@ import pytest
 
 from cobalt.errors import InputError
 from cobalt.prompts import DEFAULT
-from cobalt.tasks.released import complete, complete_perturbed, is_perturbed
+from cobalt.tasks.own import complete, complete_perturbed, is_perturbed
 
 PUBLIC = {"inputs": ["a", "b"], "outputs": ["1", "2"]}
 HIDDEN = {"inputs": ["c", "d"], "outputs": ["3", "1"]}

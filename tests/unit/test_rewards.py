@@ -25,7 +25,7 @@ from cobalt.rewards.cobalt import (
     shaped_reward,
 )
 from cobalt.rewards.format import check_format
-from cobalt.rewards.tokens import o200k_counter, o200k_path, tokenizer_counter
+from cobalt.tokens import o200k_counter, o200k_path, tokenizer_counter
 
 _TOKEN = re.compile(r"\d{1,3}| ?[A-Za-z]+|`+|\)\n|\n|.", re.DOTALL)
 

@@ -19,7 +19,7 @@ from cobalt.errors import InfraError, InputError
 from cobalt.prompts import DEFAULT, PROBLEM_MARKER
 from cobalt.rows import Rows, open_rows
 from cobalt.tasks.reference import ReferenceCheck
-from cobalt.tasks.statements import choose_dev, statement_key
+from cobalt.tasks.own import choose_dev, statement_key
 from cobalt.tasks.taco import TacoSettings, build_taco, main
 from cobalt.tasks.taco_filters import TacoTask, capped, filter_row, flatten
 

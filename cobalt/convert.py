@@ -1,5 +1,6 @@
-"""Rows that fall out: those that cannot be used (`OUTPUT.rejects.jsonl`), and those that were given up after
-retries (`OUTPUT.failures.jsonl`).
+"""Rows of a source to rows of an output, one at a time: what the command lines of data share.
+
+A row that cannot be used ends the run, or is left out and listed in `OUTPUT.rejects.jsonl`.
 """
 
 from __future__ import annotations
@@ -7,21 +8,20 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import time
-import traceback
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
 
-from cobalt.cli import Parser
+from cobalt.cli import Parser, Progress
 from cobalt.errors import InputError
 from cobalt.files import StrPath
-from cobalt.output import Id, JsonlWriter, write_jsonl
-from cobalt.rows import Raw, Row, Rows, parsed, read_rows, row_id
+from cobalt.manifest import write_manifest
+from cobalt.output import refuse_overwriting, write_jsonl
+from cobalt.rows import Raw, Row, Rows, parsed, row_id
 
 T = TypeVar("T")
 
-ON_BAD_ROW = ("fail", "skip")
 _TEXT_OF_REJECT = 2000
 
 
@@ -33,8 +33,6 @@ class Rejects:
     """
 
     def __init__(self, output: StrPath, policy: str = "fail") -> None:
-        if policy not in ON_BAD_ROW:
-            raise InputError(f"--on_bad_row must be one of {', '.join(ON_BAD_ROW)}, got {policy!r}")
         self.path = rejects_path(output)
         self.policy = policy
         self.rows: dict[str, Row] = {}
@@ -73,7 +71,7 @@ def rejected(count: int, output: StrPath) -> list[str]:
 def bad_row_flag(flags: Parser) -> None:
     """Add `--on_bad_row`."""
     flags.add_argument(
-        "--on_bad_row", choices=ON_BAD_ROW, default="fail",
+        "--on_bad_row", choices=("fail", "skip"), default="fail",
         help="what a row that cannot be used does: end the run, or be listed in OUTPUT.rejects.jsonl",
     )  # fmt: skip
 
@@ -93,38 +91,63 @@ def checked(source: Rows, rejects: Rejects, convert: Callable[[Row, str], T]) ->
             yield where, item
 
 
-def failures_path(output: StrPath) -> Path:
-    """Where the rows that were given up are recorded: id, error, attempts, traceback."""
-    return Path(os.fspath(output) + ".failures.jsonl")
+@dataclass
+class Converted:
+    """Rows read, bad, written, and dropped by reason."""
+
+    read: int = 0
+    bad_rows: int = 0
+    written: int = 0
+    dropped: dict[str, int] = field(default_factory=dict)
 
 
-class Failures:
-    """The file of rows given up: opened when the first one comes, at the end only what is still missing."""
+def convert_rows(
+    source: Rows,
+    output: StrPath,
+    make: Callable[[Row, str], Row | str],
+    *,
+    unit: str,
+    on_bad_row: str,
+    progress: Progress | None,
+) -> Converted:
+    """Replace `output`, atomically, by what `make(row, where)` gives: a row, or why there is none.
 
-    def __init__(self, output: Path, key: str) -> None:
-        self._path = failures_path(output)
-        self._key = key
-        self._writer: JsonlWriter | None = None
+    Raises InputError for an input that is the output, or cannot be used; nothing has been changed then.
+    """
+    refuse_overwriting(source.paths, output)
+    rejects, counts = Rejects(output, on_bad_row), Converted()
 
-    async def write(self, key: Id, error: Exception, attempts: int) -> None:
-        self._writer = self._writer or JsonlWriter(self._path)
-        row: dict[str, Any] = {
-            self._key: key,
-            "error": f"{type(error).__name__}: {error}",
-            "attempts": attempts,
-            "time": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
-            "traceback": "".join(traceback.format_exception(error)),
-        }
-        await self._writer.write(row)
+    def rows() -> Iterator[Row]:
+        for _, made in checked(source, rejects, make):
+            counts.read += 1
+            if progress is not None:
+                progress.advance(unit, counts.read, None, dropped=sum(counts.dropped.values()))
+            if isinstance(made, str):
+                counts.dropped[made] = counts.dropped.get(made, 0) + 1
+            else:
+                counts.written += 1
+                yield made
+        counts.bad_rows = len(rejects)
+        if not counts.read:
+            raise InputError(f"{source.name} holds no rows that can be used")
 
-    def close(self, done: set[Id]) -> None:
-        if self._writer is not None:
-            self._writer.close()
-        if not self._path.exists():
-            return
-        latest = {row[self._key]: row for _, row in read_rows(self._path, repair=True)}
-        left = [row for key, row in latest.items() if key not in done]
-        if left:
-            write_jsonl(self._path, left)
-        else:
-            self._path.unlink()
+    write_jsonl(output, rows())
+    rejects.close()
+    return counts
+
+
+def record(
+    output: StrPath,
+    source: Rows,
+    settings: Mapping[str, Any],
+    counts: Mapping[str, Any],
+    **more: Any,
+) -> None:
+    """Write the manifest of an output that was made from one source."""
+    write_manifest(
+        output,
+        settings={**settings, "input_sha256": source.sha256},
+        inputs={"input_file": source} if source.path is not None else {},
+        counts=counts,
+        extra={"input": source.facts(), **more},
+    )
