@@ -141,7 +141,7 @@ def read_rows(path: StrPath, *, repair: bool = False) -> Iterator[tuple[str, Row
             try:
                 yield where, parsed(line, where)
             except InputError:
-                if repair and isinstance(line, bytes) and not line.endswith(b"\n"):
+                if repair and not line.endswith(b"\n"):
                     return
                 raise
 
@@ -239,33 +239,17 @@ def _is_parquet(path: Path) -> bool:
         return handle.read(4) == b"PAR1"
 
 
-def _lines(path: Path) -> Iterator[tuple[str, Raw]]:
+def _lines(path: Path) -> Iterator[tuple[str, bytes]]:
     opener: Any = gzip.open if path.suffix == ".gz" else open
     try:
         with opener(path, "rb") as handle:
             for number, line in enumerate(handle, start=1):
-                if number == 1:
-                    line = line.removeprefix(_BOM)
-                    if line.lstrip()[:1] == b"[" and path.name.endswith((".json", ".json.gz")):
-                        yield from _array(path, line + handle.read())
-                        return
+                line = line.removeprefix(_BOM) if number == 1 else line
                 if line.strip():
                     yield f"{path}:{number}", line
     except (OSError, EOFError) as error:
         reason = getattr(error, "strerror", None) or str(error)
         raise InputError(f"cannot read {path}: {reason}") from None
-
-
-def _array(path: Path, text: bytes) -> Iterator[tuple[str, Row]]:
-    """The objects of one JSON array."""
-    try:
-        rows = json.loads(text)
-    except ValueError as error:
-        raise InputError(f"{path}: not valid JSON ({error})") from None
-    for number, row in enumerate(rows, start=1):
-        if not isinstance(row, dict):
-            raise InputError(f"{path}: row {number}: must be an object")
-        yield f"{path}: row {number}", row
 
 
 def _parquet_rows(path: Path) -> Iterator[tuple[str, Row]]:

@@ -64,26 +64,20 @@ def tokenizer_counter(tokenizer: Any) -> Callable[[str], int]:
 
 def o200k_path() -> Path:
     """Where tiktoken keeps the encoding's file once it has been fetched."""
-    for variable in ("TIKTOKEN_CACHE_DIR", "DATA_GYM_CACHE_DIR"):
-        if variable in os.environ:
-            return Path(os.environ[variable]) / _CACHED_AS
-    return Path(tempfile.gettempdir()) / "data-gym-cache" / _CACHED_AS
+    default = os.environ.get("DATA_GYM_CACHE_DIR", Path(tempfile.gettempdir()) / "data-gym-cache")
+    return Path(os.environ.get("TIKTOKEN_CACHE_DIR", default)) / _CACHED_AS
 
 
-def o200k_counter(*, allow_download: bool = False) -> Callable[[str], int]:
+def o200k_counter() -> Callable[[str], int]:
     """Count with ``o200k_base``; texts of special tokens are ordinary text.
 
-    Raises InputError if tiktoken is not installed, or if the encoding is not in its cache and must not be
-    fetched.
+    Raises InputError if tiktoken is not installed, or its cache lacks the encoding: nothing is fetched.
     """
     try:
         tiktoken: Any = importlib.import_module("tiktoken")
     except ImportError:
-        raise InputError(
-            "the o200k_base token counter needs the package tiktoken: install it, or count with the policy's "
-            "tokenizer"
-        ) from None
-    if not allow_download and not o200k_path().is_file():
+        raise InputError("counting tokens in o200k_base needs the package tiktoken: pip install it") from None
+    if not o200k_path().is_file():
         raise InputError(
             f"the o200k_base encoding is not cached at {o200k_path()}: run "
             "`python -c \"import tiktoken; tiktoken.get_encoding('o200k_base')\"` once with network access "

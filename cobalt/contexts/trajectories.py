@@ -92,45 +92,33 @@ def check_conversation(value: Any, place: str) -> None:
 
 def _hidden_rates(row: Row, turns: list[int], where: str) -> list[list[float] | None]:
     """[samples][turns]; None for a sample of which a program has no verdict."""
-    table: list[Any] = require(row, "all_pass_rates", list, where)
-    if len(table) != len(turns):
-        raise InputError(
-            f"{where}: all_pass_rates has {len(table)} samples, conversations {len(turns)} "
-            "(axes: [sample][turn])"
-        )
+    place, axes = f"{where}: all_pass_rates", "[sample][turn]"
+    table = _sized(require(row, "all_pass_rates", list, where), len(turns), place, axes)
     rates: list[list[float] | None] = []
-    for s, (values, programs) in enumerate(zip(table, turns, strict=True)):
-        place = f"{where}: all_pass_rates[{s}]"
-        if not isinstance(values, list) or len(values) != programs:
-            found = len(values) if isinstance(values, list) else "no"
-            raise InputError(
-                f"{place} has {found} rates, conversations[{s}] {programs} programs (axes: [sample][turn])"
-            )
-        checked = [None if value is None else rate(value, f"{place}[{t}]") for t, value in enumerate(values)]
-        known = [each for each in checked if each is not None]
+    for s, programs in enumerate(turns):
+        values = _sized(table[s], programs, f"{place}[{s}]", axes)
+        known = [rate(value, f"{place}[{s}][{t}]") for t, value in enumerate(values) if value is not None]
         rates.append(known if len(known) == programs else None)
     return rates
 
 
 def _public_rates(row: Row, turns: list[int], where: str) -> list[list[float]]:
     """[samples][turns], transposed from [turns][samples]; places after the end of a dialogue are not read."""
+    place, axes = f"{where}: public_pass_rates", "[turn][sample]"
     table: list[Any] = require(row, "public_pass_rates", list, where)
-    if len(table) < max(turns):
-        raise InputError(
-            f"{where}: public_pass_rates has {len(table)} turns, conversations up to {max(turns)} "
-            "(axes: [turn][sample])"
-        )
+    _sized(table[: max(turns)], max(turns), place, axes)
     for t, values in enumerate(table):
-        if not isinstance(values, list) or len(values) != len(turns):
-            found = len(values) if isinstance(values, list) else "no"
-            raise InputError(
-                f"{where}: public_pass_rates[{t}] has {found} rates for {len(turns)} samples "
-                "(axes: [turn][sample])"
-            )
+        _sized(values, len(turns), f"{place}[{t}]", axes)
     return [
-        [rate(table[t][s], f"{where}: public_pass_rates[{t}][{s}]") for t in range(programs)]
-        for s, programs in enumerate(turns)
+        [rate(table[t][s], f"{place}[{t}][{s}]") for t in range(programs)] for s, programs in enumerate(turns)
     ]
+
+
+def _sized(values: Any, size: int, place: str, axes: str) -> list[Any]:
+    if not isinstance(values, list) or len(values) != size:
+        found = f"{len(values)} entries" if isinstance(values, list) else repr(values)
+        raise InputError(f"{place} has {found}, {size} are needed for the conversations (axes: {axes})")
+    return values
 
 
 def rate(value: Any, place: str) -> float:
