@@ -1,4 +1,4 @@
-"""The data doors as processes, with real programs and a real tokenizer; what verl reads of what they write."""
+"""The data doors as processes, with real programs and a real tokenizer; what verl reads of it."""
 
 import json
 import os

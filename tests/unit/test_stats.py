@@ -111,8 +111,8 @@ def test_bootstrap_is_seeded_paired_and_agrees_with_the_t_interval_on_many_tasks
 
 
 def _coverage(runs):
-    """Of 95 % intervals, by simulated benchmarks of 100 tasks x 8 samples. Tasks differ in difficulty (samples
-    of one are alike), and tasks of one group are alike too; the truth is the mean over all there could be.
+    """Of 95 % intervals, by simulated benchmarks of 100 tasks x 8 samples. Tasks differ in difficulty, and
+    tasks of one group are alike too; the truth is the mean over all there could be.
     """
     rng = np.random.default_rng(0)
     tasks, samples, groups = 100, 8, 40

@@ -1,4 +1,4 @@
-"""Files that survive a kill: every torn tail, every failed write; and manifests that say how they were made."""
+"""Files that survive a kill: every torn tail, every failed write; manifests that say how they were made."""
 
 import asyncio
 import errno

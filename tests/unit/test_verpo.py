@@ -1,4 +1,4 @@
-"""Advantages of stored groups, and dense rewards per test: hand-computed values and what holds for any group."""
+"""Advantages of stored groups, and dense rewards per test: by hand, and what holds for any group."""
 
 import itertools
 import math
