@@ -25,7 +25,7 @@ from cobalt.manifest import write_manifest
 from cobalt.output import refuse_overwriting
 from cobalt.rows import INPUT_HELP, Raw, Row, Rows, as_rows, encode_row, open_rows, parsed
 from cobalt.testcases import NUM_PUBLIC
-from cobalt.tokens import PromptCounter, load_tokenizer
+from cobalt.text import PromptCounter, load_tokenizer
 
 DEFAULT_MODEL = "Qwen/Qwen3-8B"
 DEFAULT_SEED = 42

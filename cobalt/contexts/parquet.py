@@ -20,7 +20,7 @@ from cobalt.files import StrPath, replacing
 from cobalt.manifest import write_manifest
 from cobalt.prompts import Prompts, load, prompts_flag
 from cobalt.rows import INPUT_HELP, Row, Rows, as_rows
-from cobalt.tokens import PromptCounter, load_tokenizer
+from cobalt.text import PromptCounter, load_tokenizer
 
 FILES = {"train": "train.parquet", "test": "test.parquet"}  # by split, as the trainer's settings name them
 

@@ -54,7 +54,6 @@ class CodenetCounts:
     programs: int = 0
     programs_left_out: Counter[str] = field(default_factory=Counter)
     groups: int = 0
-    right: int = 0
 
 
 @dataclass(frozen=True)
@@ -153,7 +152,7 @@ class Problem:
             row = pool.pop()
             name = f"{row['submission_id']}.{row['filename_ext']}"
             try:
-                code = (self._root / "data" / self._name / language / name).read_text("utf-8").strip()
+                code = (self._root / "data" / self._name / language / name).read_bytes().decode().strip()
             except (OSError, UnicodeDecodeError) as error:
                 self._counts.programs_left_out["no file" if isinstance(error, OSError) else "not UTF-8"] += 1
                 continue
@@ -205,7 +204,6 @@ def groups_of(root: Path, problem: str, settings: CodenetSettings, counts: Coden
         }
         made += 1
         counts.groups += 1
-        counts.right += sum(item["pass_rate"] == 1.0 for item in group)
     if not made:
         counts.problems_left_out["too few right or wrong programs"] += 1
 
@@ -295,10 +293,7 @@ def main(argv: list[str] | None = None) -> int:
     )
     with make_progress() as progress:
         counts = build_codenet(args.input_dir, args.output_file, settings, progress)
-    lines = [
-        f"{args.output_file}: {counts.groups} groups of {settings.size}, {counts.right} programs right, "
-        f"from {counts.problems} problems and {counts.programs} {settings.language} programs"
-    ]
+    lines = [f"{args.output_file}: {counts.groups} groups of {settings.size} from {counts.problems} problems"]
     for what, reasons in (("problems", counts.problems_left_out), ("programs", counts.programs_left_out)):
         lines += [f"{count} {what} left out: {reason}" for reason, count in sorted(reasons.items())]
     tell(lines)

@@ -43,7 +43,6 @@ RULES = {
     "unverified": "no reference solution passes (--require_verified)",
 }
 
-
 _REMOTE_WORKERS = 16  # of a service, which does not tell
 _UNTIL_WRONG = Rule(stop_on_first_failure=True)
 

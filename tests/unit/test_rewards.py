@@ -23,7 +23,7 @@ from cobalt.rewards.cobalt import (
     rewarded_keywords,
     shaped_reward,
 )
-from cobalt.tokens import o200k_counter, o200k_path, tokenizer_counter
+from cobalt.text import o200k_counter, o200k_path, tokenizer_counter
 
 _TOKEN = re.compile(r"\d{1,3}| ?[A-Za-z]+|`+|\)\n|\n|.", re.DOTALL)
 
