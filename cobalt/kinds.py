@@ -158,10 +158,10 @@ def type_problem(row: Mapping[str, Any], kind: Kind) -> str | None:
         _types(kind.row).validate_python(known, strict=True)
     except ValidationError as errors:
         found = errors.errors(include_url=False)[0]
-        name, *deeper = found["loc"]
-        hint = _json(*fields_of(kind.row)[str(name)])
+        name, deeper = str(found["loc"][0]), found["loc"][1:]
+        hint = _json(*fields_of(kind.row)[name])
         if _alternatives(hint):  # which of them was meant nobody knows
-            return f"field '{name}' must be {type_name(hint)}, got {row[str(name)]!r:.60}"
+            return f"field '{name}' must be {type_name(hint)}, got {row[name]!r:.60}"
         place = "".join(f"[{each}]" if isinstance(each, int) else f".{each}" for each in deeper)
         return f"field '{name}'{place}: {found['msg']}, got {found['input']!r:.60}"
     return None

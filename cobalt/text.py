@@ -1,5 +1,5 @@
-"""Reading model output: code blocks, thinking, shortening, the repetition test. Counting tokens: of prompts as
-the trainer will see them, and of texts for the shaped reward (published with ``o200k_base``).
+"""Reading model output: code blocks, thinking, shortening, the repetition test. Counting tokens: of prompts
+as the trainer will see them, and of texts for the shaped reward (published with ``o200k_base``).
 """
 
 import importlib

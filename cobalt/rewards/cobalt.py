@@ -206,7 +206,7 @@ def _sound_format_terms(base: float, check: FormatCheck, count_tokens: Callable[
     """The terms of thinking and length."""
     tokens = count_tokens(check.thinking)
     long_thinking = tokens > MAX_THINKING
-    long_parts = count_tokens(check.response) > MAX_RESPONSE
+    long_parts = int(count_tokens(check.response) > MAX_RESPONSE)
     long_parts += count_tokens(check.explanation) > MAX_EXPLANATION
     if base >= 0.0:
         thinking, length = 0.0, OVERLONG_CORRECT if long_thinking or long_parts else 0.0

@@ -120,17 +120,15 @@ def complete_perturbed(row: Row, where: str, prompts: Prompts) -> Row:
         _tests(row, name, where) for name in (*PERTURBED, "public_test_cases", "hidden_test_cases")
     )
     shown = shown or public
-    found = {"modified_test_cases": swapped, "public_test_cases": shown, "hidden_test_cases": hidden}
-    for name, tests in found.items():
-        if not tests:
+    found = {PERTURBED[0]: swapped, "public_test_cases": shown, "hidden_test_cases": hidden}
+    for name, each in found.items():
+        if not each:
             raise InputError(f"{where}: field '{name}' is missing or empty, which a perturbed task needs")
     assert swapped and shown and hidden
     if any(pair not in shown.pairs() for pair in swapped.pairs()):
-        raise InputError(
-            f"{where}: field 'modified_test_cases': these tests are not among the perturbed ones"
-        )
-    tests = found | {"public_test_cases": public or shown, PERTURBED[1]: shown}
-    return _told(row, where, prompts, shown.fn_name) | _texts(row, tests)
+        raise InputError(f"{where}: field '{PERTURBED[0]}' holds tests that are not among the perturbed ones")
+    tests = {PERTURBED[0]: swapped, PERTURBED[1]: shown, "public_test_cases": public or shown}
+    return _told(row, where, prompts, shown.fn_name) | _texts(row, tests | {"hidden_test_cases": hidden})
 
 
 def whole_trajectories(row: Row, where: str) -> Row:
@@ -163,12 +161,10 @@ def _tests(row: Row, name: str, where: str) -> TestCases | None:
     return TestCases.parse(row[name], where=f"{where}: field '{name}'")
 
 
-def _texts(row: Row, tests: Mapping[str, TestCases | None]) -> Row:
+def _texts(row: Row, tests: Mapping[str, TestCases]) -> Row:
     """The tests as JSON text, as the row has it where it does."""
     return {
-        name: row[name] if isinstance(row.get(name), str) else each.to_json()
-        for name, each in tests.items()
-        if each is not None
+        name: row[name] if isinstance(row.get(name), str) else each.to_json() for name, each in tests.items()
     }
 
 

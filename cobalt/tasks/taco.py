@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import random
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass, field
@@ -202,19 +203,14 @@ def choose_dev(keys: Iterable[bytes], dev_size: int, seed: int) -> set[bytes]:
 
     ``keys`` has one `statement_key` per task. At most half of the tasks are taken, however few there are.
     """
-    sizes: dict[bytes, int] = {}
-    for key in keys:
-        sizes[key] = sizes.get(key, 0) + 1
+    sizes = Counter(keys)
     order = sorted(sizes)
     random.Random(f"dev {seed}").shuffle(order)
-    room = min(dev_size, sum(sizes.values()) // 2)
-    chosen: set[bytes] = set()
+    room, chosen = min(dev_size, sizes.total() // 2), set[bytes]()
     for key in order:
         if sizes[key] <= room:
             chosen.add(key)
             room -= sizes[key]
-        if not room:
-            break
     return chosen
 
 
