@@ -40,14 +40,6 @@ def test_wrong_flags_exit_with_2(given, capsys):
     assert stop.value.code == 2 and "error:" in capsys.readouterr().err
 
 
-def test_help_shows_defaults_where_there_are_some(capsys):
-    with pytest.raises(SystemExit):
-        _parser().parse_args(["--help"])
-    text = capsys.readouterr().out
-    assert "tokens per completion (default: 8192)" in text
-    assert "(default: None)" not in text and "(default: False)" not in text
-
-
 @pytest.mark.parametrize(
     ("outcome", "code", "message"),
     [

@@ -11,14 +11,13 @@ from cobalt.prompts import (
     ALL_PASSED_MARKER,
     DEFAULT,
     FEEDBACK_MARKER,
-    JUDGE_FIELDS,
     PROBLEM_MARKER,
     VERDICT_MARKER,
     load,
 )
 
 sys.path.append(str(Path(__file__).parents[2] / "scripts"))
-from import_prompts import checked, find, main
+from import_prompts import find, main
 
 FEEDBACK = f"It ran.\n\n{FEEDBACK_MARKER}\n"
 PASSED = f"{ALL_PASSED_MARKER}. Look again."
@@ -230,11 +229,3 @@ def test_files_that_cannot_be_read_are_named_when_something_is_missing(clone, tm
     ):
         with pytest.raises(InputError, match=message):
             main([str(folder)])
-
-
-def test_a_template_in_which_a_judges_fields_are_named(clone):
-    made = "told = (" + " ".join(f'"{name}: " + row["{name}"] + "\\n"' + " +" for name in JUDGE_FIELDS)
-    start, end = JUDGE.index("told ="), JUDGE.index("messages")
-    (clone / "run_llm_judge.py").write_text(JUDGE[:start] + made.rstrip(" +") + ")\n" + JUDGE[end:])
-    wanted = "".join(f"{name}: {{{name}}}\n" for name in JUDGE_FIELDS)
-    assert checked(find(clone)).judge_instruction == wanted

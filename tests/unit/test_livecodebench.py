@@ -1,7 +1,6 @@
 """LiveCodeBench: rows, dates, functional problems, and test lists that are not to be trusted."""
 
 import base64
-import collections
 import contextlib
 import datetime
 import json
@@ -47,20 +46,15 @@ class Hostile:
 
 HOSTILE = {
     "reduce": pickle.dumps(Hostile()),
-    "reduce, protocol 0": pickle.dumps(Hostile(), 0),
     "hidden in a list": pickle.dumps(["[]", Hostile()]),
     "os.system": b"cos\nsystem\n(S'true'\ntR.",
     "inst": b"(S'true'\nios\nsystem\n.",
     "obj": b"(cos\nsystem\nS'true'\no.",
     "stack global": b"\x80\x04\x8c\x02os\x8c\x06system\x93\x8c\x04true\x85R.",
-    "ordered dict": pickle.dumps(collections.OrderedDict(a=1)),
-    "newobj": b"\x80\x02cdatetime\ndate\n)\x81.",
     "extension": b"\x80\x02\x82\x01.",
-    "persistent id": b"Ppid\n.",
     "binary persistent id": b"\x80\x02X\x01\x00\x00\x00aQ.",
     "memo of a thousand million": b"\x80\x02X\x02\x00\x00\x00[]r\xff\xff\xff\x3b.",
     "negative memo": b"V[]\np-5\n.",
-    "class alone": pickle.dumps(dict),
     "after the text": pickle.dumps("[]")[:-1] + b"0" + pickle.dumps(Hostile()),
 }
 
@@ -77,12 +71,10 @@ def test_hostile_pickles_are_refused(data):
     ("text", "message"),
     [
         ("", "data end too early|neither JSON"),
-        ("no base64!", "neither JSON nor base64"),
         (base64.b64encode(b"no zlib").decode(), "neither JSON nor base64"),
         (packed(b"no pickle"), "a broken pickle|is not opened"),
         (packed(pickle.dumps("[]"))[:-8], "neither JSON|too early"),
         (packed(pickle.dumps(b"[]")), "is not opened"),
-        (packed(pickle.dumps("{")), "not valid JSON"),
         (packed(pickle.dumps('{"a": 1}')), "must hold a list"),
         ("[" * 100_000, "not valid JSON"),
         (packed(b"\x80\x04\x8d" + (1 << 62).to_bytes(8, "little") + b"x."), "a broken pickle"),
@@ -169,7 +161,6 @@ NO_JSON = pack([{"input": "a b", "output": "1", "testtype": "functional"}])
     ("change", "message"),
     [
         ({"question_id": None}, "'question_id'"),
-        ({"question_content": 1}, "field 'question_content' must be a string"),
         ({"contest_date": "yesterday"}, "field 'contest_date' must be an ISO date"),
         ({"public_test_cases": "[1]"}, r"field 'public_test_cases'\[0\] must be an object"),
         ({"public_test_cases": '[{"input": "1"}]'}, r"'public_test_cases'\[0\]: 'output' must be a string"),

@@ -84,7 +84,6 @@ def test_columns_of_the_input_are_kept_as_texts_or_dropped(tmp_path):
     ("train", "val", "expected", "kind"),
     [
         ([0, 1], [2], [0, 1], pa.int64()),
-        (["a", "b"], ["c"], ["a", "b"], pa.string()),
         ([0, "a"], ["c"], ["0", "a"], pa.string()),
         ([0, 1], ["c"], ["0", "1"], pa.string()),
         ([2**70], [1], [str(2**70)], pa.string()),
@@ -181,13 +180,11 @@ def test_any_rows_can_be_written(rows):
     [
         ({"test_cases": TESTS}, "'conversation' is missing"),
         (task(), "'conversation' is missing; these rows go through verl_preproc_single_turn.py"),
-        (context(conversation=[]), "field 'conversation' must be a list of 2"),
         (context(conversation=conversation("s", "u", "a")), "field 'conversation' must be a list of 2"),
         (context(conversation=conversation("s", "u")[1:] * 2), r"'conversation'\[0\] must be .*'system'"),
         (context(test_cases="[]"), "field 'test_cases'"),
         (context(test_cases='{"inputs": [], "outputs": []}'), "field 'test_cases' holds no tests"),
         (context(prev_best_pass_rate=2), r"'prev_best_pass_rate' must be a rate in \[0, 1\], got 2"),
-        (context(prev_best_pass_rate=None), "'prev_best_pass_rate'"),
         (context(example_id=None), "'example_id' must be"),
         ("{", "not a JSON object"),
     ],

@@ -99,10 +99,8 @@ def test_a_hash_depends_on_its_own_texts(prompts):
     [
         ({"system": 3}, "'system' must be a string"),
         ({"instruction": "no place"}, "{statement} exactly once"),
-        ({"feedback": FEEDBACK_MARKER}, "{feedback} exactly once"),
         ({"feedback": "{feedback}"}, "followed by a newline"),
         ({"feedback": f"{ALL_PASSED_MARKER} {FEEDBACK_MARKER}\n{{feedback}}"}, "solved turn"),
-        ({"all_passed": f"Good. {ALL_PASSED_MARKER}"}, "'all_passed' must begin with"),
         ({"judge_system": "Judge it."}, "'judge_system' must say how a verdict is given"),
         ({"judge_instruction": "{question}"}, "must contain {previous_code} exactly once"),
         ({"extra": "x"}, "exactly the keys"),

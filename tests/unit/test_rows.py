@@ -165,13 +165,11 @@ def test_tests_survive_a_round_trip(texts, calls):
     ("value", "message"),
     [
         ("{", "not valid JSON"),
-        ("[]", "expected an object"),
         (None, "expected an object.*null"),
         ({"inputs": []}, "'outputs' is missing"),
         ({"inputs": "ab", "outputs": "ab"}, "'inputs' must be a list, got a string"),
         ({"inputs": ["1"], "outputs": []}, "1 inputs but 0 outputs"),
         ({"inputs": [1], "outputs": ["1"]}, r"inputs\[0\] must be a string, got a whole number"),
-        ({"inputs": ["1", "2"], "outputs": ["1", ["2"]]}, r"outputs\[1\] must be a string, got a list"),
         ({"inputs": [], "outputs": [], "fn_name": 3}, "'fn_name' must be a string"),
     ],
 )

@@ -88,10 +88,8 @@ def put(value, *path):
     [
         (evaluated(id=None), "field 'id' must be text or whole number, got None"),
         (put(3, "conversations", 0, 1, "content"), "field 'conversations'[0][1].content: "),
-        (put("x", "conversations", 1, 0), "field 'conversations'[1][0]: "),
         (put({"role": "system"}, "conversations", 1, 0), "field 'conversations'[1][0].content: "),
         (put("assistant", "conversations", 0, 1, "role"), "conversations[0][1] must be a message of role"),
-        (put("1", "all_pass_rates", 0, 2), "field 'all_pass_rates'[0][2]: "),
         (put(True, "all_pass_rates", 0, 2), "field 'all_pass_rates'[0][2]: "),
         (put([1], "all_pass_rates", 0), "all_pass_rates[0] has 1 entries, 3 are needed"),
         (put(2, "public_pass_rates", 0, 0), "public_pass_rates[0][0] must be a rate in [0, 1], got 2"),
@@ -115,7 +113,6 @@ def test_bad_rows(row, message, tmp_path, capsys):
     [
         ("contexts", {"prev_best_pass_rate": 2}, "must be a rate"),
         ("contexts", {"conversation": []}, "'conversation' must be a list of 2"),
-        ("trajectories", {"conversations": [[]]}, "conversations[0] must be a list of 2"),
         ("single-turn completions", {"responses": []}, "0 'responses' but 1 'exec_results'"),
         ("training examples", {"prompt": []}, "'prompt' must end with a user message"),
         ("training examples", {"reward_model": {"ground_truth": "{"}}, "ground_truth': not valid JSON"),

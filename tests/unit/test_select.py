@@ -93,12 +93,3 @@ def test_rules_of_ablations():
         select([[0.5, 1.0]], selection="best")
     with pytest.raises(InputError, match="needs draw"):
         select([[0.5, 1.0]], selection="random")
-
-
-@given(TRAJECTORIES)
-def test_selection_keeps_candidates_only(rates):
-    kept, candidates = select(rates), candidate_indices(rates)
-    assert set(kept) <= set(candidates)
-    assert len(kept) == len(set(kept)) == min(4, len(candidates))
-    assert set(candidates) <= set(candidate_indices(rates, validation=True))
-    assert len(select(rates, validation=True)) == bool(candidate_indices(rates, validation=True))

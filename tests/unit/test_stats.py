@@ -69,19 +69,6 @@ def test_two_resamples_and_two_clusters_by_hand():
     assert drawn.se == pytest.approx(math.sqrt(1 / 8), rel=0.05)
 
 
-@pytest.mark.parametrize(
-    ("bad", "says"),
-    [
-        ([], "^values_by_task must hold one value per task"),
-        ([[1.0], []], "^task 1 has no values$"),
-        ([[math.nan]], "^values_by_task holds values that are not finite$"),
-    ],
-)
-def test_what_has_no_mean(bad, says):
-    with pytest.raises(ValueError, match=says):
-        clustered_mean(bad)
-
-
 @pytest.mark.parametrize("function", [paired_bootstrap, paired_permutation])
 @pytest.mark.parametrize(
     ("given", "says"),

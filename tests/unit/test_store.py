@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 import cobalt
 from cobalt.errors import InfraError, InputError, SettingsChanged
-from cobalt.files import atomic_write, file_sha256, settings_hash
+from cobalt.files import atomic_write
 from cobalt.manifest import check_resume, manifest_path, read_manifest, write_manifest
 from cobalt.output import JsonlWriter, repair_tail, row_ids, write_jsonl
 from cobalt.rows import encode_row, read_rows
@@ -244,17 +244,6 @@ def test_folders_that_cannot_be_written(tmp_path, write):
         with pytest.raises(InputError, match="cannot write"):
             write(path)
     assert (tmp_path / "file").read_text() == "kept"
-
-
-def test_hashes(tmp_path):
-    (tmp_path / "a").write_bytes(b"abc")
-    assert file_sha256(tmp_path / "a") == "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"
-    with pytest.raises(InputError, match="gone"):
-        file_sha256(tmp_path / "gone")
-    assert settings_hash({"a": 1, "b": (1, 2)}) == settings_hash({"b": [1, 2], "a": 1})
-    assert settings_hash({"a": 1}) != settings_hash({"a": "1"})
-    with pytest.raises(TypeError, match="object cannot stand"):
-        settings_hash({"a": object()})
 
 
 # --- Manifests

@@ -40,7 +40,6 @@ FUNCTION = given_tests(CALLS, list(range(8)), fn_name="f") | {"source": "leetcod
     ("change", "rule"),
     [
         (given_tests(["1"] * 7, ["1"] * 9), "count"),
-        (given_tests("1" * 7, "1" * 7), "count"),
         (given_tests("1" * 8, "1" * 8), "shape"),
         (given_tests(["1"] * 8, ["1"] * 9), "shape"),
         (given_tests({str(i): 1 for i in range(8)}, ["1"] * 8), "shape"),
@@ -228,12 +227,9 @@ def test_calls_tell_the_model_what_to_define(tmp_path):
     [
         ({"input_output": "{"}, "field 'input_output': not valid JSON"),
         ({"input_output": "[]"}, "field 'input_output': 'inputs' is missing"),
-        ({"input_output": '{"inputs": []}'}, "field 'input_output': 'outputs' is missing"),
         ({"input_output": 3}, "field 'input_output' must be a string or an object"),
         ({"question": None}, "field 'question' must be a string, got null"),
-        ({"difficulty": 3}, "field 'difficulty' must be a string"),
         ({"solutions": [1]}, "field 'solutions' must be a list of programs"),
-        ({"id": ""}, "'id' must be a non-empty string"),
         ({"id": "first"}, "'id' 'first' occurs twice"),
         (given_tests(["1"] * 8, ["1"] * 8, fn_name="f("), "'fn_name' must be a name"),
     ],
