@@ -85,21 +85,20 @@ KINDS = (
 
 
 # What a row of a kind can be used for, and the fields that it needs for this: "a|b" is either.
+_RUN: dict[str, tuple[str, ...]] = {
+    "run_single_turn_*.py": ("instruction", "test_cases"),
+    "run_multi_turn_*.py --first_turn": ("instruction", "public_test_cases"),
+    "eval_multi_turn.py, after them": ("hidden_test_cases",),
+}
 USES: dict[str, dict[str, tuple[str, ...]]] = {
-    "tasks": {
-        "run_single_turn_*.py": ("instruction", "test_cases"),
-        "run_multi_turn_*.py --first_turn": ("instruction", "public_test_cases"),
-        "eval_multi_turn.py, after them": ("hidden_test_cases",),
+    "tasks": _RUN | {
         "preproc/run_perturbation.py": ("public_test_cases",),
         "preproc/verl_preproc_single_turn.py": ("instruction", "test_cases"),
         "cobalt run (tasks.train_file, tasks.dev_file)": (
             "instruction|question", "test_cases|public_test_cases", "test_cases|hidden_test_cases",
         ),
     },
-    "perturbed tasks": {
-        "run_single_turn_*.py": ("instruction", "test_cases"),
-        "run_multi_turn_*.py --first_turn": ("instruction", "public_test_cases"),
-        "eval_multi_turn.py, after them": ("hidden_test_cases",),
+    "perturbed tasks": _RUN | {
         "extract_turn_level_errors.py --data_file": ("modified_test_cases",),
         "cobalt run (perturb.source)": (
             "instruction|question", "hidden_test_cases", "modified_test_cases",
@@ -124,7 +123,6 @@ USES: dict[str, dict[str, tuple[str, ...]]] = {
         "extract_turn_level_errors.py": ("public_pass_rates", "public_exec_results"),
         "cobalt compare, cobalt report": (),
     },
-    "contexts": {"preproc/verl_preproc_multi_turn.py": ("conversation", "test_cases")},
 }  # fmt: skip
 
 

@@ -64,11 +64,8 @@ def has_repetition(text: str, block: int = 32, times: int = 8) -> bool:
     consecutive i, and that stretch holds at least `times - 2` whole blocks [kp, (k+1)p). So among any
     `times - 2` consecutive k one must show equal windows at kp and (k+1)p; only those anchors are compared
     (by a rolling hash), about n / (times - 2) * ln(n) of them in all, and the few hits are checked exactly.
-
-    Raises ValueError for block < 1 or times < 3.
+    ``block`` is at least 1, ``times`` at least 3.
     """
-    if block < 1 or times < 3:
-        raise ValueError(f"needs block >= 1 and times >= 3, got block={block}, times={times}")
     n = len(text)
     if n < block * times:
         return False

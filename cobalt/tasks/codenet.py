@@ -1,7 +1,7 @@
 """Groups of stored programs from Project CodeNet, for training without sampling (arXiv 2605.28409):
 `preproc/preproc_codenet.py`.
 
-Layout: ``metadata/problem_list.csv``, ``metadata/pNNNNN.csv`` (one line per submission),
+Read are ``metadata/pNNNNN.csv`` (one line per submission),
 ``data/pNNNNN/LANGUAGE/sNNNNNNNNN.EXT`` and ``problem_descriptions/pNNNNN.html``.
 """
 

@@ -53,8 +53,6 @@ HOSTILE = {
     "stack global": b"\x80\x04\x8c\x02os\x8c\x06system\x93\x8c\x04true\x85R.",
     "extension": b"\x80\x02\x82\x01.",
     "binary persistent id": b"\x80\x02X\x01\x00\x00\x00aQ.",
-    "memo of a thousand million": b"\x80\x02X\x02\x00\x00\x00[]r\xff\xff\xff\x3b.",
-    "negative memo": b"V[]\np-5\n.",
     "after the text": pickle.dumps("[]")[:-1] + b"0" + pickle.dumps(Hostile()),
 }
 
