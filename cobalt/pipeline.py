@@ -44,8 +44,7 @@ class Summary:
 
     def counts(self) -> dict[str, int]:
         """For the manifest."""
-        names = ("total", "resumed", "written", "failed", "retried")
-        return {name: getattr(self, name) for name in names}
+        return {name: value for name, value in vars(self).items() if name != "output"}
 
 
 async def run_rows(
@@ -94,7 +93,7 @@ async def run_rows(
         await run.recorded(Book(output, settings, inputs, extra), concurrency)
     run.raise_what_stopped_it()
     if not run.summary.failed:
-        await asyncio.to_thread(put_in_order, output, run.order, key)
+        await asyncio.to_thread(put_in_order, output, list(run.order), key)
     return run.summary
 
 
@@ -129,8 +128,7 @@ class _Run:
     progress: Progress | None
     stop: Stop
     settled: Callable[[Id, bool], None] | None = None
-    error: Exception | None = None
-    order: list[Id] = field(default_factory=list)
+    order: dict[Id, None] = field(default_factory=dict)
     tasks: list[asyncio.Task[None]] = field(default_factory=list)
 
     def __post_init__(self) -> None:
@@ -141,13 +139,11 @@ class _Run:
 
     def _missing(self) -> Iterator[tuple[Id, Row]]:
         before = frozenset(self.done)
-        seen = set[Id]()
         for position, row in enumerate(self.rows, start=1):
             key = row_id(row, f"row {position}", self.key)
-            if key in seen:
+            if key in self.order:
                 raise InputError(f"row {position}: '{self.key}' {key!r} occurs twice; ids must be unique")
-            seen.add(key)
-            self.order.append(key)
+            self.order[key] = None
             self.summary.total = position
             if key in before:
                 self.summary.resumed += 1
@@ -180,9 +176,8 @@ class _Run:
         self._show()
 
     def raise_what_stopped_it(self) -> None:
-        error = self.error or self.stop.error
-        if error is not None:
-            raise error
+        if self.stop.error is not None:
+            raise self.stop.error
         if self.stop.requested:
             of_total = "" if self.total is None else f" of {self.total}"
             raise KeyboardInterrupt(
@@ -196,16 +191,14 @@ class _Run:
 
     async def _worker(self) -> None:
         try:
-            while not self.stop.requested and self.error is None:
+            while not self.stop.requested:
                 item = next(self.todo, None)
                 if item is None:
                     return
                 await self._one(*item)
                 self._show()
         except Exception as error:
-            # The other workers see it, finish their rows and stop.
-            self.error = self.error or error
-            self.stop.request()
+            self.stop.request(error)  # the other workers see it, finish their rows and stop
 
     async def _one(self, key: Id, row: Row) -> None:
         for attempt in range(1, self.retries + 2):

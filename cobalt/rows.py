@@ -243,11 +243,25 @@ def _lines(path: Path) -> Iterator[tuple[str, bytes]]:
         with opener(path, "rb") as handle:
             for number, line in enumerate(handle, start=1):
                 line = line.removeprefix(_BOM) if number == 1 else line
+                if number == 1 and line[:1] == b"[" and path.name.endswith((".json", ".json.gz")):
+                    yield from (
+                        (f"{path}: row {n}", row) for n, row in enumerate(_array(path, handle), start=1)
+                    )
+                    return
                 if line.strip():
                     yield f"{path}:{number}", line
     except (OSError, EOFError) as error:
         reason = getattr(error, "strerror", None) or str(error)
         raise InputError(f"cannot read {path}: {reason}") from None
+
+
+def _array(path: Path, handle: Any) -> list[bytes]:
+    """The lines that the elements of one JSON array would be."""
+    handle.seek(0)
+    try:
+        return [json.dumps(row).encode() + b"\n" for row in json.loads(handle.read().removeprefix(_BOM))]
+    except ValueError as error:
+        raise InputError(f"{path}: not valid JSON ({error})") from None
 
 
 def _parquet_rows(path: Path) -> Iterator[tuple[str, Row]]:

@@ -92,11 +92,11 @@ def check_conversation(value: Any, place: str) -> None:
 
 def _hidden_rates(row: Row, turns: list[int], where: str) -> list[list[float] | None]:
     """[samples][turns]; None for a sample of which a program has no verdict."""
-    place, axes = f"{where}: all_pass_rates", "[sample][turn]"
-    table = _sized(require(row, "all_pass_rates", list, where), len(turns), place, axes)
+    place, axes = f"{where}: all_pass_rates", "(axes: [sample][turn])"
+    table = _sized(require(row, "all_pass_rates", list, where), len(turns), place, f"samples {axes}")
     rates: list[list[float] | None] = []
     for s, programs in enumerate(turns):
-        values = _sized(table[s], programs, f"{place}[{s}]", axes)
+        values = _sized(table[s], programs, f"{place}[{s}]", f"programs {axes}")
         known = [rate(value, f"{place}[{s}][{t}]") for t, value in enumerate(values) if value is not None]
         rates.append(known if len(known) == programs else None)
     return rates
@@ -104,20 +104,20 @@ def _hidden_rates(row: Row, turns: list[int], where: str) -> list[list[float] | 
 
 def _public_rates(row: Row, turns: list[int], where: str) -> list[list[float]]:
     """[samples][turns], transposed from [turns][samples]; places after the end of a dialogue are not read."""
-    place, axes = f"{where}: public_pass_rates", "[turn][sample]"
+    place, axes = f"{where}: public_pass_rates", "(axes: [turn][sample])"
     table: list[Any] = require(row, "public_pass_rates", list, where)
-    _sized(table[: max(turns)], max(turns), place, axes)
+    _sized(table[: max(turns)], max(turns), place, f"turns {axes}")
     for t, values in enumerate(table):
-        _sized(values, len(turns), f"{place}[{t}]", axes)
+        _sized(values, len(turns), f"{place}[{t}]", f"samples {axes}")
     return [
         [rate(table[t][s], f"{place}[{t}][{s}]") for t in range(programs)] for s, programs in enumerate(turns)
     ]
 
 
-def _sized(values: Any, size: int, place: str, axes: str) -> list[Any]:
+def _sized(values: Any, size: int, place: str, what: str) -> list[Any]:
     if not isinstance(values, list) or len(values) != size:
-        found = f"{len(values)} entries" if isinstance(values, list) else repr(values)
-        raise InputError(f"{place} has {found}, {size} are needed for the conversations (axes: {axes})")
+        found = len(values) if isinstance(values, list) else "no"
+        raise InputError(f"{place} has {found} rates for {size} {what}")
     return values
 
 

@@ -116,6 +116,11 @@ def complete_perturbed(row: Row, where: str, prompts: Prompts) -> Row:
     The perturbed tests are `perturbed_public_test_cases`, or, as released, the `public_test_cases`; they must
     hold the `modified_test_cases`. Raises InputError, beginning with `where`.
     """
+    if not is_perturbed(row):
+        raise InputError(
+            f"{where}: fields '{PERTURBED[0]}' and '{PERTURBED[1]}' are missing: a plain task among "
+            "perturbed ones"
+        )
     swapped, shown, public, hidden = (
         _tests(row, name, where) for name in (*PERTURBED, "public_test_cases", "hidden_test_cases")
     )

@@ -29,7 +29,6 @@ from cobalt.tasks.taco_rows import (
     MIN_TESTS,
     RULES,
     Functional,
-    ReferenceCheck,
     TacoTask,
     TaskSpool,
     filter_row,
@@ -145,9 +144,9 @@ def build_taco(
         verdicts: dict[str | int, bool | None] = {}
         if settings.max_solutions:
             assert evaluator is not None
-            check = ReferenceCheck(evaluator(), settings.seed, settings.max_solutions)
-            determined = {"input_sha256": source.sha256, "functional": settings.functional}
-            verdicts = asyncio.run(verify(tasks, check, output, determined, progress))
+            names = ("seed", "max_solutions", "functional")
+            determined = {name: getattr(settings, name) for name in names} | {"input_sha256": source.sha256}
+            verdicts = asyncio.run(verify(tasks, evaluator(), output, determined, progress))
         with ExitStack() as stack:
             handles = {name: stack.enter_context(replacing(path)) for name, path in targets.items()}
             for split, row in _rows(tasks, verdicts, settings, summary):

@@ -202,60 +202,52 @@ class TaskSpool:
         self._file.close()
 
 
-class ReferenceCheck:
-    """Tries the reference programs of a task, one after another, until one passes all tests.
+async def try_references(task: TacoTask, evaluator: Evaluator, seed: int, limit: int = MAX_SOLUTIONS) -> Row:
+    """Run the reference programs of a task, one after another, until one passes all tests.
 
     At most `limit` are tried, in an order drawn for each task from `seed` and its id. A function is right if
     it gives the expected values when it is called with the arguments, or else in the published way, with the
-    words of the flattened input.
+    words of the flattened input. Returns `{id, verified, tried, solution, way}`: `verified` is null if there
+    is nothing to try, `solution` the index of the program that passed. Raises InfraError if one gets no
+    verdict.
     """
-
-    def __init__(self, evaluator: Evaluator, seed: int, limit: int = MAX_SOLUTIONS) -> None:
-        self.evaluator = evaluator
-        self.seed = seed
-        self.limit = limit
-
-    async def __call__(self, task: TacoTask) -> Row:
-        """`{id, verified, tried, solution, way}`: `verified` is null if there is nothing to try, `solution`
-        the index of the program that passed. Raises InfraError if a program gets no verdict.
-        """
-        order = list(range(len(task.solutions)))
-        random.Random(f"solutions {self.seed} {task.task_id!r}").shuffle(order)
-        order = order[: self.limit]
-        found: dict[str, Any] = {"id": task.task_id, "verified": False if order else None, "tried": 0}
-        for tried, index in enumerate(order, start=1):
-            found["tried"] = tried
-            for way, code, tests in _attempts(task, task.solutions[index]):
-                result = await self.evaluator.aevaluate(code, tests, rule=_UNTIL_WRONG)
-                if result["status"] == "infra_error":
-                    raise InfraError(f"task {task.task_id!r}: {result['feedback'][0]}")
-                if all(result["passing"]):
-                    return found | {"verified": True, "solution": index, "way": way}
-        return found
+    order = list(range(len(task.solutions)))
+    random.Random(f"solutions {seed} {task.task_id!r}").shuffle(order)
+    order = order[:limit]
+    found: Row = {"id": task.task_id, "verified": False if order else None, "tried": 0}
+    for tried, index in enumerate(order, start=1):
+        found["tried"] = tried
+        for way, code, tests in _attempts(task, task.solutions[index]):
+            result = await evaluator.aevaluate(code, tests, rule=_UNTIL_WRONG)
+            if result["status"] == "infra_error":
+                raise InfraError(f"task {task.task_id!r}: {result['feedback'][0]}")
+            if all(result["passing"]):
+                return found | {"verified": True, "solution": index, "way": way}
+    return found
 
 
 async def verify(
     tasks: TaskSpool,
-    check: ReferenceCheck,
+    evaluator: Evaluator,
     output: Path,
     settings: dict[str, Any],
     progress: Progress | None,
 ) -> dict[str | int, bool | None]:
     """Verdicts on all tasks by key, kept in `OUTPUT.verdicts.jsonl`; those of an earlier run are used again.
+    `settings` have `seed` and `max_solutions`.
 
     Raises SettingsChanged if that was under other settings, InfraError if a task got no verdict.
     """
     path = Path(f"{output}.verdicts.jsonl")
-    determined = {"stage": "reference solutions", "seed": check.seed, "max_solutions": check.limit}
 
     async def work(row: Row) -> Row:
-        return await check(row["task"])
+        return await try_references(row["task"], evaluator, settings["seed"], settings["max_solutions"])
 
     done = await run_rows(
         tasks, work, output=path, label="reference solutions", progress=progress,
-        concurrency=2 * getattr(check.evaluator, "workers", _REMOTE_WORKERS),
-        settings=determined | settings,
-        extra={"evaluator": {"name": check.evaluator.name, "isolation": check.evaluator.isolation}},
+        concurrency=2 * getattr(evaluator, "workers", _REMOTE_WORKERS),
+        settings={"stage": "reference solutions"} | settings,
+        extra={"evaluator": {"name": evaluator.name, "isolation": evaluator.isolation}},
     )  # fmt: skip
     if done.failed:
         raise InfraError(

@@ -189,13 +189,3 @@ def test_made_up_verdicts_are_those_of_running_the_programs(root, tmp_path):
     write_tree(tmp_path, tasks=TASKS, submissions=SUBMISSIONS, seed=3)
     files = sorted(path.relative_to(root) for path in root.rglob("*") if path.is_file())
     assert all((tmp_path / each).read_bytes() == (root / each).read_bytes() for each in files)
-
-
-def test_made_up_groups_pose_the_tasks(root):
-    counts, statements = CodenetCounts(), [row["instruction"] for row in tiny.draw_tasks("train", TASKS, 3)]
-    for statement, problem in zip(statements, problem_ids(root), strict=True):
-        for group in groups_of(root, problem, CodenetSettings(TINY), counts):
-            assert group["prompt"] == TINY.messages(statement)
-            assert {item["pass_rate"] for item in group["completions"]} == {0.0, 1.0}
-            assert all(item["parses"] is (item["status"] != "Compile Error") for item in group["completions"])
-    assert counts.groups + sum(counts.problems_left_out.values()) == TASKS and counts.groups > TASKS / 2

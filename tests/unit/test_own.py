@@ -75,7 +75,7 @@ def test_perturbed_tasks_of_both_shapes(shape):
 @pytest.mark.parametrize(
     ("row", "said"),
     [
-        (task(*PARTS), "'modified_test_cases' is missing"),
+        (task(*PARTS), "fields 'modified_test_cases' and"),
         (task(*PARTS, modified_test_cases=SWAPPED), "not among the perturbed"),
         (task("hidden_test_cases", modified_test_cases=SWAPPED), "'public_test_cases' is missing"),
         (task(public_test_cases=SWAPPED, modified_test_cases=SWAPPED), "'hidden_test_cases' is missing"),

@@ -145,15 +145,6 @@ def test_text_that_utf8_cannot_hold(tmp_path):
     assert json.loads(row["note"]) == "\udfff"
 
 
-def test_same_input_same_bytes(tmp_path):
-    rows = [context(i, note={"a": i}) for i in range(600)]
-    for name in ("a", "b"):
-        build_parquet(rows, rows[:3], tmp_path / name)
-    for file in ("train.parquet", "test.parquet"):
-        assert (tmp_path / "a" / file).read_bytes() == (tmp_path / "b" / file).read_bytes()
-    assert pq.ParquetFile(tmp_path / "a/train.parquet").num_row_groups == 3
-
-
 SCALARS = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=3)
 VALUES = st.recursive(
     SCALARS,

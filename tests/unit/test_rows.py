@@ -37,6 +37,13 @@ def test_json_lines(tmp_path):
     packed = tmp_path / "x.jsonl.gz"
     packed.write_bytes(gzip.compress(path.read_bytes()))
     assert [row for _, row in open_rows(packed)] == ROWS[:2]
+    array = tmp_path / "x.json"
+    array.write_text(json.dumps(ROWS, indent=1))
+    assert list(open_rows(array))[1] == (f"{array}: row 2", ROWS[1])
+    for text, message in (("[{", "not valid JSON"), ('[{"id": 1}, 2]', "row 2: not a JSON object")):
+        array.write_text(text)
+        with pytest.raises(InputError, match=rf"x\.json: {message}"):
+            list(open_rows(array))
     packed.write_bytes(packed.read_bytes()[:-10])
     with pytest.raises(InputError, match=r"cannot read .*x\.jsonl\.gz"):
         list(open_rows(packed))

@@ -91,7 +91,7 @@ def put(value, *path):
         (put({"role": "system"}, "conversations", 1, 0), "field 'conversations'[1][0].content: "),
         (put("assistant", "conversations", 0, 1, "role"), "conversations[0][1] must be a message of role"),
         (put(True, "all_pass_rates", 0, 2), "field 'all_pass_rates'[0][2]: "),
-        (put([1], "all_pass_rates", 0), "all_pass_rates[0] has 1 entries, 3 are needed"),
+        (put([1], "all_pass_rates", 0), "all_pass_rates[0] has 1 rates for 3 programs"),
         (put(2, "public_pass_rates", 0, 0), "public_pass_rates[0][0] must be a rate in [0, 1], got 2"),
         (put(1, "exec_results", 0, "passing", 0), "field 'exec_results'[0].passing[0]: "),
         (evaluated(hidden_test_cases="{"), "field 'hidden_test_cases': not valid JSON"),
