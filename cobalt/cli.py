@@ -70,10 +70,7 @@ def parser(description: str, **kw: Any) -> Parser:
 
 def positive_int(text: str) -> int:
     """An argparse type: an integer of at least 1."""
-    try:
-        value = int(text)
-    except ValueError:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number") from None
+    value = int(text)  # argparse says what is wrong with another text
     if value < 1:
         raise argparse.ArgumentTypeError(f"{value} is not at least 1")
     return value
