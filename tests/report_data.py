@@ -15,6 +15,7 @@ from cobalt.prompts import DEFAULT, load
 from cobalt.report.paired_arms import Evaluations, statistics
 from cobalt.rows import Row
 from cobalt.tasks import tiny
+from cobalt.testcases import TestCases
 
 SLOTS = ("constant", "rearrangement", "format")
 
@@ -25,7 +26,7 @@ def evaluated(path: Path, rates: list[float], *, n: int = 40, samples: int = 2, 
     prompts = load("tiny")
     rows: list[Row] = []
     for task in tiny.draw_tasks("heldout", n, seed):
-        tests = tiny.TestCases.parse(task["public_test_cases"])
+        tests = TestCases.parse(task["public_test_cases"])
         conversations, passed, public = [], [], []
         for _ in range(samples):
             messages: list[Row] = [dict(m) for m in prompts.messages(task["instruction"])]
