@@ -1,26 +1,33 @@
-"""Rows of a source to rows of an output, one at a time: what the command lines of data share.
-
-A row that cannot be used ends the run, or is left out and listed in `OUTPUT.rejects.jsonl`.
+"""Rows of a source to rows of an output, one at a time or in several processes: what command lines of data
+share. A row that cannot be used ends the run, or is left out and listed in `OUTPUT.rejects.jsonl`.
 """
 
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import json
+import multiprocessing
 import os
-from collections.abc import Callable, Iterator, Mapping
+import signal
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from concurrent.futures import Future, ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass, field
+from itertools import islice
 from pathlib import Path
 from typing import Any, TypeVar
 
 from cobalt.cli import Parser, Progress
-from cobalt.errors import InputError
+from cobalt.errors import InfraError, InputError
 from cobalt.files import StrPath
 from cobalt.manifest import write_manifest
 from cobalt.output import refuse_overwriting, write_jsonl
 from cobalt.rows import Raw, Row, Rows, parsed, row_id
 
 T = TypeVar("T")
+R = TypeVar("R")
 
 _TEXT_OF_REJECT = 2000
 
@@ -151,3 +158,53 @@ def record(
         counts=counts,
         extra={"input": source.facts(), **more},
     )
+
+
+CHUNK = 4  # items that are handed over together: published rows hold megabytes
+_PR_SET_PDEATHSIG = 1
+_AHEAD = 2  # chunks per process that wait or are done before their turn
+
+_function: Callable[[Any], Any]
+
+
+def in_order(function: Callable[[T], R], items: Iterable[T], workers: int) -> Iterator[tuple[T, R]]:
+    """Every item and its `function`, in order; in this process if `workers` is 1.
+
+    Children inherit `function` by fork, so it needs no pickling; items and results do. They end with this
+    process, however it ends. What `function` raises is raised here. Raises InfraError if a child is killed.
+    (`multiprocessing.Pool.imap` reads all of its input ahead, and waits forever for a killed child.)
+    """
+    if workers == 1:
+        yield from ((item, function(item)) for item in items)
+        return
+    global _function
+    _function = function
+    os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")  # threads of the parent do not survive a fork
+    context = multiprocessing.get_context("fork")
+    pool = ProcessPoolExecutor(workers, mp_context=context, initializer=_enter, initargs=(os.getpid(),))
+    window: deque[tuple[list[T], Future[list[R]]]] = deque()
+    found = iter(items)
+    try:
+        while (chunk := list(islice(found, CHUNK))) or window:
+            if chunk:
+                window.append((chunk, pool.submit(_call, chunk)))
+            if not chunk or len(window) > (1 + _AHEAD) * workers:
+                given, results = window.popleft()
+                yield from zip(given, results.result(), strict=True)
+    except BrokenProcessPool:
+        raise InfraError(
+            "a worker process was killed (out of memory?); run again with fewer --workers"
+        ) from None
+    finally:
+        pool.shutdown(wait=True, cancel_futures=True)
+
+
+def _enter(parent: int) -> None:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent decides
+    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+    if os.getppid() != parent:  # it died before that took effect
+        os._exit(1)
+
+
+def _call(chunk: list[Any]) -> list[Any]:
+    return [_function(item) for item in chunk]

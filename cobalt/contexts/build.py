@@ -14,11 +14,10 @@ from pathlib import Path
 from typing import Any
 
 from cobalt.cli import Progress, make_progress, parser, positive_int, tell
-from cobalt.contexts.parallel import in_order
 from cobalt.contexts.select import SELECTIONS, Selection, candidate_indices, select
 from cobalt.contexts.slice import MAX_PROMPT_TOKENS, POLICIES, PUBLISHED_TURNS, STOPS, Policy, slices
 from cobalt.contexts.trajectories import Trajectories, read_trajectories
-from cobalt.convert import Rejects, bad_row_flag, rejected
+from cobalt.convert import Rejects, bad_row_flag, in_order, rejected
 from cobalt.errors import InputError
 from cobalt.files import StrPath, replacing, writing
 from cobalt.manifest import write_manifest

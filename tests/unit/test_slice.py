@@ -13,9 +13,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cobalt.contexts.build import build_contexts
-from cobalt.contexts.parallel import CHUNK, in_order
 from cobalt.contexts.slice import slices
 from cobalt.contexts.trajectories import read_trajectories
+from cobalt.convert import CHUNK, in_order
 from cobalt.errors import InfraError, InputError
 
 sys.path.append(str(Path(__file__).parents[1] / "golden"))
