@@ -3,7 +3,6 @@
 import math
 import re
 import sys
-import tempfile
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -258,18 +257,6 @@ def test_every_part_is_reported():
     assert reward("prose", 1.0, profile=PLAIN) == nothing and "format_ok" not in nothing.metrics()
 
 
-def test_profiles():
-    assert {name: profile.name for name, profile in PROFILES.items()} == {
-        name: name for name in ("published", "plain", "no_thinking")
-    }
-    assert total(CODE, 1, profile=PLAIN) == 1.0 and total(BLOCK * 8 + CODE, 0, profile=PLAIN) == -0.1
-    assert total(CODE, 1, profile=NO_THINKING) == 1.0
-    assert total(CODE, 0, profile=NO_THINKING) == pytest.approx(-0.1)
-    assert total(A, 0, profile=NO_THINKING) == total(A, 0)
-    assert reward("a</think>b</think>" + CODE, 1, profile=NO_THINKING).defect == "thinking"
-    assert reward(CODE + "\n" + CODE, 1, profile=NO_THINKING).defect == "opening_fence"
-
-
 # --- Properties
 
 RATES = st.floats(0, 1) | st.sampled_from([0.0, 0.25, 0.5, 1.0, 5e-324, 1 - 2**-53])
@@ -280,6 +267,11 @@ PIECES = st.lists(
     max_size=12,
 ).map("".join)
 COUNTERS = st.integers(0, 6000).map(lambda n: lambda text: n if text else 0)
+
+
+def test_without_thinking_the_rest_is_judged():
+    assert (total(CODE, 1, profile=NO_THINKING), total(A, 0, profile=NO_THINKING)) == (1.0, total(A, 0))
+    assert reward("a</think>b</think>" + CODE, 1, profile=NO_THINKING).defect == "thinking"
 
 
 @given(PIECES | st.text(max_size=60), RATES, RATES, COUNTERS, st.sampled_from(list(PROFILES.values())))
@@ -324,11 +316,9 @@ def test_o200k_is_read_from_its_cache_and_never_fetched(tmp_path, monkeypatch):
         asked.append(name)
         return SimpleNamespace(encode_ordinary=str.split)
 
-    default = str(Path(tempfile.gettempdir()) / "data-gym-cache")
-    for variable in ("TIKTOKEN_CACHE_DIR", "DATA_GYM_CACHE_DIR"):
-        monkeypatch.delenv(variable, raising=False)
-    for variable, folder in (("", default), ("DATA_GYM_CACHE_DIR", "/gym"), ("TIKTOKEN_CACHE_DIR", tmp_path)):
-        monkeypatch.setenv(variable or "UNUSED", str(folder))
+    monkeypatch.delenv("TIKTOKEN_CACHE_DIR", raising=False)
+    for variable, folder in (("DATA_GYM_CACHE_DIR", "/gym"), ("TIKTOKEN_CACHE_DIR", tmp_path)):
+        monkeypatch.setenv(variable, str(folder))
         assert o200k_path() == Path(folder) / "fb374d419588a4632f3f557e76b4b70aebbca790"
     monkeypatch.setitem(sys.modules, "tiktoken", None)
     with pytest.raises(InputError, match="needs the package tiktoken"):
