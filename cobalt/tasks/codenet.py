@@ -1,8 +1,8 @@
 """Groups of stored programs from Project CodeNet, for training without sampling (arXiv 2605.28409):
 `preproc/preproc_codenet.py`.
 
-Read are ``metadata/pNNNNN.csv`` (one line per submission),
-``data/pNNNNN/LANGUAGE/sNNNNNNNNN.EXT`` and ``problem_descriptions/pNNNNN.html``.
+Read are ``metadata/pNNNNN.csv`` (one line per submission), ``data/pNNNNN/LANGUAGE/sNNNNNNNNN.EXT`` and
+``problem_descriptions/pNNNNN.html``.
 """
 
 from __future__ import annotations
