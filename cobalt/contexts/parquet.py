@@ -85,9 +85,8 @@ def build_parquet(
     if (max_prompt_length is None) != (model_name is None and tokenizer is None):
         raise InputError("--max_prompt_length and --model_name, which measures prompts, go together")
     folder, summary = Path(local_dir), Summary()
-    counter = None
-    if max_prompt_length is not None:
-        counter = PromptCounter(load_tokenizer(model_name or "") if tokenizer is None else tokenizer)
+    tokenizer = load_tokenizer(model_name) if tokenizer is None and model_name is not None else tokenizer
+    counter = None if tokenizer is None else PromptCounter(tokenizer)
     shape = VerlRows(kind, prompts or load("default"), drop_extra_columns)
     sources = {"train": as_rows(train, "the train split"), "test": as_rows(val, "the test split")}
     rejects = {split: Rejects(folder / name, on_bad_row) for split, name in FILES.items()}
@@ -104,14 +103,13 @@ def build_parquet(
             good = (row for _, row in checked(source, rejects[split], lambda row, where: row))
             rows = (row for row, keep in zip(good, kept[split], strict=True) if keep)
             summary.splits[split].written = shape.write(targets[split], rows, columns[split], split)
-    for each in rejects.values():
-        each.close()
     settings = {
         "stage": "parquet", "kind": kind, "model_name": model_name, "max_prompt_length": max_prompt_length,
         "system_prompt": shape.prompts.sha256 if kind == "single_turn" else None,
         "drop_extra_columns": drop_extra_columns, "on_bad_row": on_bad_row,
     }  # fmt: skip
     for split, name in FILES.items():
+        rejects[split].close()
         write_manifest(
             folder / name,
             settings=settings | {"split": split},
