@@ -79,13 +79,13 @@ def build_parquet(
     and no copy of the prompt inside ``extra_info``. Ids of both splits have one type in ``extra_info.index``:
     numbers if all are, else texts.
 
-    Raises InputError for an unreadable file, a malformed row (``file:line``, field), no rows, no row within
-    the limit, or a folder that cannot be written. Nothing has been changed then.
+    Raises InputError, before anything is changed, for an input or folder that cannot be used (``file:line``).
     """
     if (max_prompt_length is None) != (model_name is None and tokenizer is None):
         raise InputError("--max_prompt_length and --model_name, which measures prompts, go together")
     folder, summary = Path(local_dir), Summary()
-    tokenizer = load_tokenizer(model_name) if tokenizer is None and model_name is not None else tokenizer
+    if tokenizer is None and model_name is not None:
+        tokenizer = load_tokenizer(model_name)
     counter = None if tokenizer is None else PromptCounter(tokenizer)
     shape = VerlRows(kind, prompts or load("default"), drop_extra_columns)
     sources = {"train": as_rows(train, "the train split"), "test": as_rows(val, "the test split")}
@@ -100,8 +100,8 @@ def build_parquet(
     with ExitStack() as stack:
         targets = {split: stack.enter_context(replacing(folder / name)) for split, name in FILES.items()}
         for split, source in sources.items():
-            good = (row for _, row in checked(source, rejects[split], lambda row, where: row))
-            rows = (row for row, keep in zip(good, kept[split], strict=True) if keep)
+            good = checked(source, rejects[split], lambda row, where: row)
+            rows = (row for (_, row), keep in zip(good, kept[split], strict=True) if keep)
             summary.splits[split].written = shape.write(targets[split], rows, columns[split], split)
     settings = {
         "stage": "parquet", "kind": kind, "model_name": model_name, "max_prompt_length": max_prompt_length,
