@@ -72,11 +72,11 @@ def build_parquet(
 ) -> Summary:
     """Replace ``train.parquet`` and ``test.parquet`` in ``local_dir``, each atomically and after all checks.
 
-    ``train`` and ``val`` are files or rows: contexts if ``kind`` is ``multi_turn``, tasks with ``instruction``
-    if it is ``single_turn`` (whose prompts open with the system message of ``prompts``). Prompts of more than
-    ``max_prompt_length`` tokens (generation header included) are left out and counted. ``drop_extra_columns``:
-    write verl's columns only, and no copy of the prompt inside ``extra_info``. Ids of both splits have one
-    type in ``extra_info.index``: numbers if all are, else texts.
+    ``train`` and ``val`` are files or rows: contexts if ``kind`` is ``multi_turn``, tasks with a statement if
+    it is ``single_turn`` (whose prompts open with the system message of ``prompts``). Prompts of more than
+    ``max_prompt_length`` tokens (generation header included) are left out. ``drop_extra_columns``: write
+    verl's columns only, and no copy of the prompt inside ``extra_info``. Ids of both splits have one type in
+    ``extra_info.index``: numbers if all are, else texts.
 
     Raises InputError, before anything is changed, for an input or folder that cannot be used (``file:line``).
     """
