@@ -144,8 +144,8 @@ def build_taco(
         verdicts: dict[str | int, bool | None] = {}
         if settings.max_solutions:
             assert evaluator is not None
-            names = ("seed", "max_solutions", "functional")
-            determined = {name: getattr(settings, name) for name in names} | {"input_sha256": source.sha256}
+            asked = ("seed", "max_solutions", "functional")
+            determined = {name: getattr(settings, name) for name in asked} | {"input_sha256": source.sha256}
             verdicts = asyncio.run(verify(tasks, evaluator(), output, determined, progress))
         with ExitStack() as stack:
             handles = {name: stack.enter_context(replacing(path)) for name, path in targets.items()}
