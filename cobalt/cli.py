@@ -5,12 +5,13 @@ Exit codes: 0 done, 1 a fault of ours or rows that failed, 2 input that cannot b
 """
 
 import argparse
+import contextlib
 import os
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterable, Sequence
-from typing import Any, NoReturn, Protocol, Self, TextIO, TypeVar
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any, NoReturn, Protocol, TextIO, TypeVar
 
 from cobalt.errors import CobaltError, InputError
 
@@ -69,10 +70,7 @@ def parser(description: str, **kw: Any) -> Parser:
 
 def positive_int(text: str) -> int:
     """An argparse type: an integer of at least 1."""
-    try:
-        value = int(text)
-    except ValueError:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number") from None
+    value = int(text)  # argparse says what is wrong with another text
     if value < 1:
         raise argparse.ArgumentTypeError(f"{value} is not at least 1")
     return value
@@ -129,23 +127,7 @@ class Progress(Protocol):
     def advance(self, label: str, done: int, total: int | None, **fields: Any) -> None: ...
 
 
-class _Display:
-    """A `Progress` that is closed at the end of a `with` block."""
-
-    def advance(self, label: str, done: int, total: int | None, **fields: Any) -> None:
-        raise NotImplementedError
-
-    def close(self) -> None:
-        """Release the terminal."""
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
-
-class LineProgress(_Display):
+class LineProgress:
     """One plain line when a stage starts, at most every `every_s` seconds, also while no row is done, and
     when it ends.
     """
@@ -173,33 +155,29 @@ class LineProgress(_Display):
             print(", ".join(parts), file=self._stream, flush=True)
 
 
-class TerminalProgress(_Display):
-    """A bar per stage, with time left, drawn by rich."""
+@contextlib.contextmanager
+def make_progress(stream: TextIO | None = None) -> Iterator[Progress]:
+    """The display that fits a stream (default stderr): bars, drawn by rich, on a terminal, else lines."""
+    stream = stream or sys.stderr
+    if not stream.isatty():
+        yield LineProgress(stream)
+        return
+    from rich.console import Console
+    from rich.progress import Progress as Display
+    from rich.progress import TextColumn
 
-    def __init__(self, stream: TextIO | None = None) -> None:
-        from rich.console import Console
-        from rich.progress import (
-            BarColumn,
-            MofNCompleteColumn,
-            TextColumn,
-            TimeElapsedColumn,
-            TimeRemainingColumn,
-        )
-        from rich.progress import Progress as Display
+    extra = TextColumn("{task.fields[extra]}")
+    with Display(*Display.get_default_columns(), extra, console=Console(file=stream)) as display:
+        yield TerminalProgress(display)
 
-        self._display = Display(
-            TextColumn("{task.description}"),
-            BarColumn(),
-            MofNCompleteColumn(),
-            TimeElapsedColumn(),
-            TextColumn("left"),
-            TimeRemainingColumn(),
-            TextColumn("{task.fields[extra]}"),
-            console=Console(file=stream or sys.stderr),
-        )
+
+class TerminalProgress:
+    """A bar per stage in a display of rich, whose last column is `extra`."""
+
+    def __init__(self, display: Any) -> None:
+        self._display = display
         self._tasks: dict[str, Any] = {}
         self._lock = threading.Lock()
-        self._display.start()
 
     def advance(self, label: str, done: int, total: int | None, **fields: Any) -> None:
         extra = ", ".join(f"{name} {value}" for name, value in fields.items() if value)
@@ -207,12 +185,3 @@ class TerminalProgress(_Display):
             if label not in self._tasks:
                 self._tasks[label] = self._display.add_task(label, total=total, completed=done, extra=extra)
             self._display.update(self._tasks[label], completed=done, total=total, extra=extra)
-
-    def close(self) -> None:
-        self._display.stop()
-
-
-def make_progress(stream: TextIO | None = None) -> _Display:
-    """The display that fits a stream (default stderr): bars on a terminal, lines otherwise."""
-    stream = stream or sys.stderr
-    return TerminalProgress(stream) if stream.isatty() else LineProgress(stream)

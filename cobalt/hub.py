@@ -5,12 +5,8 @@ used offline.
 from __future__ import annotations
 
 import contextlib
-import json
 import logging
-import os
 import re
-import urllib.error
-import urllib.request
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -83,70 +79,56 @@ def hub_file(name: str, file: str) -> tuple[Path, str | None]:
 
 
 def _from_hub(name: str, load: Callable[[str | None], Any]) -> tuple[Any, str | None]:
+    """Without attempts to reach a hub that does not answer: then what is cached is read."""
+    import datasets
+    from huggingface_hub import constants
+
     facts = _facts(name)
-    revision = facts.get("sha") if facts else None
-    with _library(reachable=facts is not None):
-        try:
-            return load(revision), revision
-        except InputError:
-            raise
-        except Exception as error:  # the libraries raise many kinds for one thing: the data cannot be had
-            raise InputError(_explain(name, facts, error)) from None
-
-
-def _endpoint() -> str:
-    return os.environ.get("HF_ENDPOINT", "https://huggingface.co").rstrip("/")
-
-
-def _facts(name: str) -> dict[str, Any] | None:
-    """What the hub says about a data set; None if it cannot be reached. Asked once, without retries."""
-    if os.environ.get("HF_HUB_OFFLINE", "").upper() in ("1", "TRUE", "YES", "ON"):
-        return None
-    request = urllib.request.Request(f"{_endpoint()}/api/datasets/{name}")
-    if token := os.environ.get("HF_TOKEN"):
-        request.add_header("Authorization", f"Bearer {token}")
+    revision = facts.sha if facts is not None else None
+    offline = datasets.config.HF_HUB_OFFLINE, constants.HF_HUB_OFFLINE
+    if facts is None:
+        datasets.config.HF_HUB_OFFLINE = constants.HF_HUB_OFFLINE = True
     try:
-        with urllib.request.urlopen(request, timeout=_TIMEOUT_S) as response:
-            facts = json.load(response)
-            return facts if isinstance(facts, dict) else None
-    except urllib.error.HTTPError as error:
-        if error.code in _REFUSED:
+        with _quiet():
+            return load(revision), revision
+    except InputError:
+        raise
+    except Exception as error:  # the libraries raise many kinds for one thing: the data cannot be had
+        raise InputError(_explain(name, facts, constants.ENDPOINT, error)) from None
+    finally:
+        datasets.config.HF_HUB_OFFLINE, constants.HF_HUB_OFFLINE = offline
+
+
+def _facts(name: str) -> Any:
+    """What the hub says about a data set (`huggingface_hub.DatasetInfo`); None if it cannot be reached."""
+    from huggingface_hub import HfApi
+    from huggingface_hub.errors import HfHubHTTPError
+
+    hub = HfApi()
+    try:
+        return hub.dataset_info(name, timeout=_TIMEOUT_S)
+    except HfHubHTTPError as error:
+        status = error.response.status_code
+        if status in _REFUSED:
             raise InputError(
-                f"there is no file or folder {name}, and no such data set on {_endpoint()} "
-                f"(HTTP {error.code}; set HF_TOKEN if it is private)"
+                f"there is no file or folder {name}, and no such data set on {hub.endpoint} "
+                f"(HTTP {status}; set HF_TOKEN if it is private)"
             ) from None
         return None
-    except (OSError, ValueError):
+    except Exception:  # no network, or told to do without: each library has its own kind
         return None
 
 
-def _explain(name: str, facts: dict[str, Any] | None, error: Exception) -> str:
+def _explain(name: str, facts: Any, endpoint: str, error: Exception) -> str:
     if facts is None:
         return (
-            f"cannot reach {_endpoint()} for the data set {name}, and no copy of it is cached "
+            f"cannot reach {endpoint} for the data set {name}, and no copy of it is cached "
             f"({_first_line(error)}); "
             "connect (and unset HF_HUB_OFFLINE), or give a local JSONL or Parquet file or folder instead"
         )
-    files = [each.get("rfilename", "") for each in facts.get("siblings", ())]
-    data = [each for each in files if each.endswith(DATA_SUFFIXES)]
+    data = [each.rfilename for each in facts.siblings or () if each.rfilename.endswith(DATA_SUFFIXES)]
     listed = f"; name one of its files as {name}:FILE ({', '.join(data[:8])})" if data else ""
     return f"data set {name} cannot be loaded: {_first_line(error)}{listed}"
-
-
-@contextlib.contextmanager
-def _library(reachable: bool) -> Iterator[None]:
-    """Libraries without their chatter, and without attempts to reach a hub that does not answer."""
-    import datasets
-    import huggingface_hub.constants
-
-    offline = datasets.config.HF_HUB_OFFLINE, huggingface_hub.constants.HF_HUB_OFFLINE
-    if not reachable:
-        datasets.config.HF_HUB_OFFLINE = huggingface_hub.constants.HF_HUB_OFFLINE = True
-    try:
-        with _quiet():
-            yield
-    finally:
-        datasets.config.HF_HUB_OFFLINE, huggingface_hub.constants.HF_HUB_OFFLINE = offline
 
 
 @contextlib.contextmanager

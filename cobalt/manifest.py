@@ -3,12 +3,12 @@
 It is written before the first row (so that a resumed run can be checked against it) and again at the end.
 """
 
+import contextlib
 import hashlib
 import json
 import os
 import platform
 import re
-import resource
 import sys
 import time
 from collections.abc import Callable, Iterable, Mapping
@@ -155,15 +155,13 @@ def _without_secrets(value: Any) -> Any:
 
 def _argv() -> list[str]:
     result: list[str] = []
-    hide_next = False
+    hide = False
     for arg in sys.argv:
         name, equals, _ = arg.partition("=")
         secret = arg.startswith("--") and bool(_SECRET.search(name.lstrip("-").replace("-", "_")))
-        if hide_next and not arg.startswith("--"):
-            result.append(HIDDEN)
-        else:
-            result.append(f"{name}={HIDDEN}" if secret and equals else arg)
-        hide_next = secret and not equals
+        shown = f"{name}={HIDDEN}" if secret and equals else arg
+        result.append(HIDDEN if hide and not arg.startswith("--") else shown)
+        hide = secret and not equals
     return result
 
 
@@ -181,10 +179,8 @@ def versions() -> dict[str, str]:
         "cobalt_sources": _source_hash(),
     }
     for package in _PACKAGES:
-        try:
+        with contextlib.suppress(metadata.PackageNotFoundError):
             found[package] = metadata.version(package)
-        except metadata.PackageNotFoundError:
-            continue
     return found
 
 
@@ -210,24 +206,10 @@ class Book:
         self._output, self._settings, self._extra = output, settings, extra
         self._inputs = inputs if isinstance(inputs, Mapping) else list(inputs)
         earlier = (read_manifest(output) or {}) if output.stat().st_size else {}
-        self._before = {name: float(earlier.get(name, 0)) for name in ("wall_s", "cpu_s")}
-        self._started = _seconds()
+        self._started = time.monotonic() - float(earlier.get("wall_s", 0))
 
     def write(self, counts: Mapping[str, int]) -> None:
         """Write the manifest with what has been counted so far."""
-        now, before = _seconds(), self._before
-        seconds = {name: round(before[name] + now[name] - self._started[name], 3) for name in before}
         extra = self._extra() if callable(self._extra) else self._extra or {}
-        write_manifest(
-            self._output,
-            settings=self._settings,
-            inputs=self._inputs,
-            counts=counts,
-            extra={**seconds, **extra},
-        )
-
-
-def _seconds() -> dict[str, float]:
-    """Wall time, and CPU time of this process and the children it waited for."""
-    usage = (resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
-    return {"wall_s": time.monotonic(), "cpu_s": sum(each.ru_utime + each.ru_stime for each in usage)}
+        extra = {"wall_s": round(time.monotonic() - self._started, 3), **extra}
+        write_manifest(self._output, settings=self._settings, inputs=self._inputs, counts=counts, extra=extra)

@@ -1,8 +1,8 @@
 """Outputs: JSON lines that survive a kill, and what stands beside them.
 
 An output is only ever appended to by whole lines (`JsonlWriter`) or replaced as a whole (`write_jsonl`). A
-process that is killed can leave one torn line at the end; it is cut off when the file is opened again. How
-an output was made says its manifest (`cobalt.manifest`), what is missing in it `cobalt.rejects`.
+process that is killed can leave one torn line at the end; it is cut off when the file is opened again. Rows
+given up after retries stand in `OUTPUT.failures.jsonl`; how an output was made says `cobalt.manifest`.
 """
 
 from __future__ import annotations
@@ -13,6 +13,8 @@ import errno
 import fcntl
 import json
 import os
+import time
+import traceback
 import weakref
 from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -21,10 +23,9 @@ from pathlib import Path
 
 from cobalt.errors import CobaltError, InfraError, InputError
 from cobalt.files import StrPath, replacing, writing
-from cobalt.rows import Row, encode_row, parsed, row_id
+from cobalt.rows import Row, encode_row, parsed, read_rows, row_id
 
 Id = str | int
-_HEAD_BYTES, _LONG_BYTES = 1024, 65536
 
 
 class JsonlWriter:
@@ -200,30 +201,17 @@ def _repair(handle: FileIO) -> bool:
 def row_ids(path: StrPath, key: str = "id") -> dict[Id, tuple[int, int]]:
     """Ids of the rows of an output, each with the offset and length of its line.
 
-    A long line is read no further than its id if it begins with it and ends as an object does, so that an
-    output of gigabytes is ready in seconds; all others are parsed. Raises InputError, with file:line, for a
-    line that is no row.
+    Raises InputError, with file:line, for a line that is no row.
     """
     spans: dict[Id, tuple[int, int]] = {}
     offset = 0
     with open(path, "rb") as handle:
         for number, line in enumerate(handle, start=1):
             if line.strip():
-                spans[_row_key(line, f"{os.fspath(path)}:{number}", key)] = offset, len(line)
+                where = f"{os.fspath(path)}:{number}"
+                spans[row_id(parsed(line, where), where, key)] = offset, len(line)
             offset += len(line)
     return spans
-
-
-def _row_key(line: bytes, where: str, key: str) -> Id:
-    start = line[:_HEAD_BYTES].decode("utf-8", "ignore")
-    prefix = json.dumps({key: 0})[:-2]
-    if len(line) > _LONG_BYTES and start.startswith(prefix) and line.endswith(b"}\n"):
-        try:
-            found, _ = json.JSONDecoder().raw_decode(start, len(prefix))
-            return row_id({key: found}, where, key)
-        except ValueError:
-            pass  # longer than the head: read it all
-    return row_id(parsed(line, where), where, key)
 
 
 def put_in_order(path: Path, order: list[Id], key: str) -> None:
@@ -238,3 +226,40 @@ def put_in_order(path: Path, order: list[Id], key: str) -> None:
             offset, length = spans[each]
             handle.seek(offset)
             target.write(handle.read(length))
+
+
+def failures_path(output: StrPath) -> Path:
+    """Where the rows that were given up are recorded: id, error, attempts, traceback."""
+    return Path(os.fspath(output) + ".failures.jsonl")
+
+
+class Failures:
+    """The file of rows given up: opened when the first one comes, at the end only what is still missing."""
+
+    def __init__(self, output: Path, key: str) -> None:
+        self._path = failures_path(output)
+        self._key = key
+        self._writer: JsonlWriter | None = None
+
+    async def write(self, key: Id, error: Exception, attempts: int) -> None:
+        self._writer = self._writer or JsonlWriter(self._path)
+        row: Row = {
+            self._key: key,
+            "error": f"{type(error).__name__}: {error}",
+            "attempts": attempts,
+            "time": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
+            "traceback": "".join(traceback.format_exception(error)),
+        }
+        await self._writer.write(row)
+
+    def close(self, done: set[Id]) -> None:
+        if self._writer is not None:
+            self._writer.close()
+        if not self._path.exists():
+            return
+        latest = {row[self._key]: row for _, row in read_rows(self._path, repair=True)}
+        left = [row for key, row in latest.items() if key not in done]
+        if left:
+            write_jsonl(self._path, left)
+        else:
+            self._path.unlink()

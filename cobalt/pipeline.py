@@ -20,9 +20,10 @@ from cobalt.cli import Progress
 from cobalt.errors import InfraError, InputError
 from cobalt.files import StrPath
 from cobalt.manifest import Book, check_resume
-from cobalt.output import Id, JsonlWriter, put_in_order, row_ids
-from cobalt.rejects import Failures
+from cobalt.output import Failures, Id, JsonlWriter, put_in_order, row_ids
 from cobalt.rows import Row, row_id
+
+BACKOFF_S = 0.5  # before the first retry
 
 
 @dataclass
@@ -43,8 +44,7 @@ class Summary:
 
     def counts(self) -> dict[str, int]:
         """For the manifest."""
-        names = ("total", "resumed", "written", "failed", "retried")
-        return {name: getattr(self, name) for name in names}
+        return {name: value for name, value in vars(self).items() if name != "output"}
 
 
 async def run_rows(
@@ -54,54 +54,46 @@ async def run_rows(
     output: StrPath,
     concurrency: int,
     settings: Mapping[str, Any],
-    resume: bool = True,
     retries: int = 2,
     label: str = "rows",
     progress: Progress | None = None,
     key: str = "id",
     inputs: Mapping[str, StrPath] | Iterable[StrPath] = (),
     extra: Callable[[], Mapping[str, Any]] | Mapping[str, Any] | None = None,
-    backoff_s: float = 0.5,
-    ordered: bool = True,
     stop: "Stop | None" = None,
     opened: Callable[[set[Id]], None] | None = None,
     settled: Callable[[Id, bool], None] | None = None,
 ) -> Summary:
     """Apply `work` to every row whose `key` is not yet in `output`, at most `concurrency` at once.
 
-    A finished row is on disk at once. If `work` raises, it is tried `retries` more times after a pause that
-    doubles from `backoff_s` seconds; then the row goes to `OUTPUT.failures.jsonl` and the run goes on (a
-    later run tries it again). InputError is not retried: the rows in flight are finished and it is raised.
-    When all rows are there and `ordered`, the output is put in their order. `settings` must hold all that
-    determines a row, a hash of the input included: it decides whether a run may be continued. The manifest is
-    written at the start and at the end, with seconds summed over resumed runs and `extra` (or what it
-    returns).
+    A finished row is on disk at once. If `work` raises, it is tried `retries` more times after pauses that
+    double; then the row goes to `OUTPUT.failures.jsonl` and the run goes on (a later run tries it again).
+    InputError is not retried: the rows in flight are finished and it is raised. When all rows are there, the
+    output is put in their order. `settings` must hold all that determines a row, a hash of the input
+    included: it decides whether a run may be continued. The manifest is written at the start and at the end,
+    with seconds summed over resumed runs and `extra` (or what it returns).
 
     Ctrl-C (or SIGTERM) finishes the rows in flight; a second one cancels them. KeyboardInterrupt is raised
     after the output is closed, and the next run continues. `work` may look at `stop` and raise Stopped.
     `opened` is told which rows are in the locked output; `settled` of every row that is now in it (True) or
     was given up (False).
 
-    Raises SettingsChanged if `output` was made under other settings; InputError if it exists and `resume`
-    is off, another run is writing it, or an id is missing or occurs twice; InfraError if the disk fails.
+    Raises SettingsChanged if `output` was made under other settings; InputError if another run is writing it,
+    or an id is missing or occurs twice; InfraError if the disk fails.
     """
     if concurrency < 1:
         raise InputError(f"concurrency must be at least 1, got {concurrency}")
     output = Path(output)
-    if not resume and output.exists() and output.stat().st_size:
-        raise InputError(f"{output} exists; give another output file or delete it")
     check_resume(output, settings)
     with JsonlWriter(output) as writer:
         done = set(row_ids(output, key))
         if opened is not None:
             opened(done)
-        run = _Run(
-            rows, work, writer, done, key, retries, backoff_s, label, progress, stop or Stop(), settled
-        )  # fmt: skip
+        run = _Run(rows, work, writer, done, key, retries, label, progress, stop or Stop(), settled)
         await run.recorded(Book(output, settings, inputs, extra), concurrency)
     run.raise_what_stopped_it()
-    if ordered and not run.summary.failed:
-        await asyncio.to_thread(put_in_order, output, run.order, key)
+    if not run.summary.failed:
+        await asyncio.to_thread(put_in_order, output, list(run.order), key)
     return run.summary
 
 
@@ -132,18 +124,12 @@ class _Run:
     done: set[Id]
     key: str
     retries: int
-    backoff_s: float
     label: str
     progress: Progress | None
     stop: Stop
     settled: Callable[[Id, bool], None] | None = None
-    error: Exception | None = None
-    order: list[Id] = field(default_factory=list)
+    order: dict[Id, None] = field(default_factory=dict)
     tasks: list[asyncio.Task[None]] = field(default_factory=list)
-
-    @property
-    def stopping(self) -> bool:
-        return self.stop.requested
 
     def __post_init__(self) -> None:
         self.total = len(self.rows) if isinstance(self.rows, Sized) else None
@@ -153,13 +139,11 @@ class _Run:
 
     def _missing(self) -> Iterator[tuple[Id, Row]]:
         before = frozenset(self.done)
-        seen = set[Id]()
         for position, row in enumerate(self.rows, start=1):
             key = row_id(row, f"row {position}", self.key)
-            if key in seen:
+            if key in self.order:
                 raise InputError(f"row {position}: '{self.key}' {key!r} occurs twice; ids must be unique")
-            seen.add(key)
-            self.order.append(key)
+            self.order[key] = None
             self.summary.total = position
             if key in before:
                 self.summary.resumed += 1
@@ -187,15 +171,14 @@ class _Run:
             await asyncio.gather(*self.tasks, return_exceptions=True)
             raise
         for outcome in outcomes:
-            if isinstance(outcome, asyncio.CancelledError) and not self.stopping:
+            if isinstance(outcome, asyncio.CancelledError) and not self.stop.requested:
                 raise outcome
         self._show()
 
     def raise_what_stopped_it(self) -> None:
-        error = self.error or self.stop.error
-        if error is not None:
-            raise error
-        if self.stopping:
+        if self.stop.error is not None:
+            raise self.stop.error
+        if self.stop.requested:
             of_total = "" if self.total is None else f" of {self.total}"
             raise KeyboardInterrupt(
                 f"{self.label}: {len(self.done)}{of_total} rows are in {self.writer.path}; "
@@ -208,16 +191,14 @@ class _Run:
 
     async def _worker(self) -> None:
         try:
-            while not self.stopping and self.error is None:
+            while not self.stop.requested:
                 item = next(self.todo, None)
                 if item is None:
                     return
                 await self._one(*item)
                 self._show()
         except Exception as error:
-            # The other workers see it, finish their rows and stop.
-            self.error = self.error or error
-            self.stop.request()
+            self.stop.request(error)  # the other workers see it, finish their rows and stop
 
     async def _one(self, key: Id, row: Row) -> None:
         for attempt in range(1, self.retries + 2):
@@ -231,14 +212,14 @@ class _Run:
             except InputError:
                 raise
             except Exception as error:
-                if attempt > self.retries or self.stopping:
+                if attempt > self.retries or self.stop.requested:
                     self.summary.failed += 1
                     await self.failures.write(key, error, attempt)
                     if self.settled is not None:
                         self.settled(key, False)
                     return
                 self.summary.retried += 1
-                await asyncio.sleep(self.backoff_s * 2 ** (attempt - 1) * random.uniform(0.75, 1.25))
+                await asyncio.sleep(BACKOFF_S * 2 ** (attempt - 1) * random.uniform(0.75, 1.25))
         await self.writer.write(result)
         self.done.add(key)
         self.summary.written += 1
@@ -259,7 +240,7 @@ def _interrupts(run: _Run) -> Iterator[None]:
     loop = asyncio.get_running_loop()
 
     def on_signal() -> None:
-        if run.stopping:
+        if run.stop.requested:
             run.cancel()
             return
         run.stop.request()

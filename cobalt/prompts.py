@@ -6,14 +6,15 @@ other wording is our own and can be replaced by a JSON file.
 """
 
 import dataclasses
-import hashlib
 import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from cobalt.cli import Parser
 from cobalt.errors import InputError
+from cobalt.files import settings_hash
 from cobalt.schema import Message
 
 PROBLEM_MARKER = (
@@ -78,9 +79,9 @@ class Prompts:
     judge_instruction: str = _JUDGE_INSTRUCTION
 
     def __post_init__(self) -> None:
-        for field in dataclasses.fields(self):
-            if not isinstance(getattr(self, field.name), str):
-                raise InputError(f"prompt '{field.name}' must be a string")
+        for name, text in vars(self).items():
+            if not isinstance(text, str):
+                raise InputError(f"prompt '{name}' must be a string")
         holes = {"instruction": ("statement",), "feedback": ("feedback",), "judge_instruction": JUDGE_FIELDS}
         for name, fields in holes.items():
             for each in fields:
@@ -123,16 +124,12 @@ class Prompts:
     @property
     def sha256(self) -> str:
         """Hash of the texts of a dialogue, for manifests."""
-        return self._hash(judge=False)
+        return settings_hash({k: v for k, v in vars(self).items() if not k.startswith("judge_")})
 
     @property
     def judge_sha256(self) -> str:
         """Hash of the texts for a judge, for manifests: what is not its business does not change it."""
-        return self._hash(judge=True)
-
-    def _hash(self, *, judge: bool) -> str:
-        texts = {k: v for k, v in dataclasses.asdict(self).items() if k.startswith("judge_") == judge}
-        return hashlib.sha256(json.dumps(texts, sort_keys=True).encode()).hexdigest()
+        return settings_hash({k: v for k, v in vars(self).items() if k.startswith("judge_")})
 
 
 def is_all_passed(message: str) -> bool:
@@ -234,10 +231,16 @@ def load(spec: str) -> Prompts:
     needed = [name for name in names if not name.startswith("judge_")]
     if not isinstance(texts, dict) or not set(needed) <= set(texts) <= set(names):
         raise InputError(
-            f"{path}: must be a JSON object with exactly the keys {', '.join(needed)}"
-            " and, for a judge, judge_system and judge_instruction"
+            f"{path}: must be a JSON object with exactly the keys {', '.join(names)} (judge_*: or not)"
         )
     try:
         return Prompts(**texts)
     except InputError as error:
         raise InputError(f"{path}: {error}") from None
+
+
+def prompts_flag(flags: Parser) -> None:
+    """Add `--prompts`, which `load` reads."""
+    flags.add_argument(
+        "--prompts", default="default", metavar="default|tiny|FILE", help="whose wrapper and system message"
+    )

@@ -15,6 +15,7 @@ from cobalt.prompts import DEFAULT, load
 from cobalt.report.results import statistics
 from cobalt.rows import Row
 from cobalt.tasks import tiny
+from cobalt.testcases import TestCases
 
 SLOTS = ("constant", "rearrangement", "format")
 
@@ -36,7 +37,7 @@ def evaluated(path: Path, rates: list[float], *, n: int = 40, samples: int = 2, 
     """Write `n` rows whose programs are right with chance rates[turn]; returns `path`."""
     rng, prompts, rows = random.Random(f"{path.name} {seed}"), load("tiny"), []
     for task in tiny.draw_tasks("heldout", n, seed):
-        tests = tiny.TestCases.parse(task["public_test_cases"])
+        tests = TestCases.parse(task["public_test_cases"])
         said = _said(tests.inputs[0], tests.outputs[0])
         passed = [
             [1.0 if rng.random() < rate else rng.choice([0.0, 0.5]) for rate in rates] for _ in range(samples)

@@ -259,7 +259,7 @@ def check_stored(config: Config, path: Path) -> None:
             "of its layout or a file of stored groups (--set tasks.source=...)"
         )
     if source.is_dir():
-        from cobalt.tasks.codenet_tree import problem_ids
+        from cobalt.tasks.codenet import problem_ids
 
         problem_ids(source)
     elif source.suffix != ".parquet":  # whose rows training checks

@@ -35,7 +35,7 @@ class Tasks:
     `family` `tiny`: the project's own tasks, drawn, disjoint by structure; the counts say how many. `taco`:
     TACO-verified (`source`: a file or a data set of the hub), filtered, verified and split as by
     `preproc/preproc_taco.py`; there is no held-out split, `evaluate.sets` names other data. `files`: ready
-    tasks (`cobalt.tasks.released` says which fields), a file, folder or hub name per split; a training task
+    tasks (`cobalt.tasks.own` says which fields), a file, folder or hub name per split; a training task
     whose statement is also among the others is refused, or with `overlap` `drop` left out. `stored`: no tasks
     to train on but stored programs with their verdicts, a folder of CodeNet's layout or a file of stored
     groups (`source`; of a folder the first `train` problems, programs in `language`, `max_groups` of four

@@ -2,6 +2,5 @@
 
 In: evaluated trajectories (`trajectories` reads and checks a task's). Out: contexts as JSONL (`build`), and
 as the trainer's Parquet files (`parquet`, whose rows and types are in `verl_rows`). Which trajectories are
-kept: `select`; where they are cut, and when not: `slice`; prompt lengths: `tokens`; what was counted:
-`summary`; several processes: `parallel`.
+kept: `select`; where they are cut, and when not: `slice`.
 """

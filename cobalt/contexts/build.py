@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import random
 import tempfile
@@ -15,25 +14,87 @@ from pathlib import Path
 from typing import Any
 
 from cobalt.cli import Progress, make_progress, parser, positive_int, tell
-from cobalt.contexts.parallel import in_order
 from cobalt.contexts.select import SELECTIONS, Selection, candidate_indices, select
-from cobalt.contexts.slice import MAX_PROMPT_TOKENS, POLICIES, PUBLISHED_TURNS, Policy, slices
-from cobalt.contexts.summary import Summary, draw_lengths
-from cobalt.contexts.tokens import PromptCounter, load_tokenizer
+from cobalt.contexts.slice import MAX_PROMPT_TOKENS, POLICIES, PUBLISHED_TURNS, STOPS, Policy, slices
 from cobalt.contexts.trajectories import Trajectories, read_trajectories
+from cobalt.convert import Rejects, bad_row_flag, in_order, rejected
 from cobalt.errors import InputError
 from cobalt.files import StrPath, replacing, writing
 from cobalt.manifest import write_manifest
 from cobalt.output import refuse_overwriting
-from cobalt.rejects import Rejects, bad_row_flag, rejected
 from cobalt.rows import INPUT_HELP, Raw, Row, Rows, as_rows, encode_row, open_rows, parsed
+from cobalt.testcases import NUM_PUBLIC
+from cobalt.text import PromptCounter, load_tokenizer
 
 DEFAULT_MODEL = "Qwen/Qwen3-8B"
 DEFAULT_SEED = 42
-CHUNK_BYTES = 1 << 20
-CHUNK_ROWS = 64
 
-Chunk = list[tuple[str, Raw]]
+_ASSUMED = {
+    "public": f"no 'public_test_cases': {NUM_PUBLIC} public tests assumed",
+    "singles": "no 'exec_results': a task is skipped if every first program passes all tests",
+}
+
+
+@dataclass
+class Summary:
+    """What was built: `tasks` read, those `skipped` because every single-turn sample solved them,
+    trajectories that could have been kept (`candidates`), that were (`kept`, of `tasks_with_trajectories`) or
+    had a program without a verdict (`unjudged`); `contexts` written and their number `by_depth` (programs
+    shown), `stops` of the slicing (see `cobalt.contexts.slice`), tokens of the longest sliced prompt.
+    `assumed` counts tasks by what had to be assumed about them.
+    """
+
+    tasks: int = 0
+    skipped: int = 0
+    candidates: int = 0
+    kept: int = 0
+    tasks_with_trajectories: int = 0
+    contexts: int = 0
+    unjudged: int = 0
+    bad_rows: int = 0
+    by_depth: dict[int, int] = field(default_factory=lambda: dict.fromkeys(range(PUBLISHED_TURNS + 1), 0))
+    stops: dict[str, int] = field(default_factory=lambda: dict.fromkeys(STOPS, 0))
+    assumed: dict[str, int] = field(default_factory=lambda: dict.fromkeys(_ASSUMED, 0))
+    longest_prompt: int = 0
+
+    def add(self, other: Summary) -> None:
+        """Take the counts of another part of the input into account."""
+        for name, value in vars(other).items():
+            mine = getattr(self, name)
+            if name == "longest_prompt":
+                self.longest_prompt = max(mine, value)
+            elif isinstance(mine, dict):
+                mine.update({key: mine.get(key, 0) + count for key, count in value.items()})
+            else:
+                setattr(self, name, mine + value)
+
+    def counts(self) -> dict[str, Any]:
+        """For the manifest."""
+        return {name: value for name, value in vars(self).items() if name != "assumed"}
+
+    @property
+    def warnings(self) -> list[str]:
+        """What was assumed and what is missing, one sentence each."""
+        found = [f"{count} tasks: {_ASSUMED[name]}" for name, count in self.assumed.items() if count]
+        if self.unjudged:
+            found.append(
+                f"{self.unjudged} trajectories left out: a program has no verdict "
+                "(run the hidden-test stage again to retry)"
+            )
+        return found
+
+    def lines(self) -> list[str]:
+        """The report for a terminal."""
+        depths = ", ".join(f"{count} showing {programs}" for programs, count in self.by_depth.items())
+        stops = ", ".join(f"{count} {name}" for name, count in self.stops.items())
+        return [
+            f"tasks: {self.tasks} read, {self.skipped} skipped (every single-turn sample solves them)",
+            f"trajectories: {self.candidates} candidates, {self.kept} kept "
+            f"of {self.tasks_with_trajectories} tasks",
+            f"contexts: {self.contexts} (by programs shown: {depths})",
+            f"slicing stopped early: {stops}",
+            f"longest sliced prompt: {self.longest_prompt} tokens",
+        ]
 
 
 @dataclass
@@ -48,7 +109,7 @@ class Built:
 
 @dataclass
 class Builder:
-    """Selects and slices; ``builder(chunk)`` gives one `Built` per row."""
+    """Selects and slices; ``builder((where, raw))`` says what became of a row."""
 
     count: PromptCounter
     is_test: bool
@@ -57,15 +118,13 @@ class Builder:
     selection: Selection = "max_variance"
     seed: int = 0
 
-    def __call__(self, chunk: Chunk) -> list[Built]:
-        return [self._row(where, raw) for where, raw in chunk]
-
-    def _row(self, where: str, raw: Raw) -> Built:
-        built = Built()
+    def __call__(self, item: tuple[str, Raw]) -> Built:
+        (where, raw), built = item, Built()
         try:
             task = read_trajectories(parsed(raw, where), where)
             built.task_id = task.task_id
             built.lines = [encode_row(row) for row in self._contexts(task, where, built.counts)]
+            built.counts.contexts = len(built.lines)
         except InputError as error:
             return Built(error=str(error))
         return built
@@ -74,12 +133,10 @@ class Builder:
         counts.tasks += 1
         counts.assumed["public"] += not task.counted_public
         counts.assumed["singles"] += not task.judged_singles
-        counts.assumed["parts"] += not task.complementary
         if task.solved:
             counts.skipped += 1
             return
-        opening = task.conversations[0][:2]
-        counts.measured(0, self.count(opening, f"{where}: conversations[0]"))
+        counts.by_depth[0] += 1
         yield _context(task, 0, 2, 0.0)
 
         counts.unjudged += sum(rates is None for rates in task.rates)
@@ -101,7 +158,8 @@ class Builder:
             if stop is not None:
                 counts.stops[stop] += 1
             for cut in cuts:
-                counts.measured(cut.programs, cut.prompt_tokens)
+                counts.by_depth[cut.programs] = counts.by_depth.get(cut.programs, 0) + 1
+                counts.longest_prompt = max(counts.longest_prompt, cut.prompt_tokens)
                 yield _context(task, s, cut.messages, cut.prev_best_pass_rate)
 
 
@@ -113,20 +171,6 @@ def _context(task: Trajectories, sample: int, messages: int, prev_best: float) -
         "difficulty": task.difficulty,
         "prev_best_pass_rate": prev_best,
     }
-
-
-def chunks(rows: Iterable[tuple[str, Raw]]) -> Iterator[Chunk]:
-    """Rows in lists of about a megabyte, so that handing them over costs little beside the work on them."""
-    chunk: Chunk = []
-    size = 0
-    for where, raw in rows:
-        chunk.append((where, raw))
-        size += len(raw) if isinstance(raw, bytes) else CHUNK_BYTES // 16
-        if size >= CHUNK_BYTES or len(chunk) >= CHUNK_ROWS:
-            yield chunk
-            chunk, size = [], 0
-    if chunk:
-        yield chunk
 
 
 def build_contexts(
@@ -142,7 +186,6 @@ def build_contexts(
     tokenizer: Any = None,
     workers: int = 1,
     on_bad_row: str = "fail",
-    histogram: bool = False,
     progress: Progress | None = None,
 ) -> Summary:
     """Select, slice and shuffle; replaces ``output`` (JSONL of `cobalt.schema.ContextRow`) atomically.
@@ -151,15 +194,12 @@ def build_contexts(
     context (of any length, as published), then the slices of its kept trajectories (``is_test``, ``policy``,
     ``selection``, ``max_prompt_tokens``: see `select` and `slices`). Lengths are those of ``tokenizer``, or
     of that of ``model_name``. The order is that of ``random.Random(seed).shuffle``, whatever the number of
-    processes (``workers``). ``histogram`` draws prompt lengths to `histogram_path(output)`.
+    processes (``workers``).
 
     Raises InputError for an unreadable file, a malformed row (``file:line``, field), a doubled id, no rows,
     no tokenizer, or an output that cannot be written. Nothing has been changed then.
     """
     started = time.perf_counter()
-    for name, value, known in (("policy", policy, POLICIES), ("selection", selection, SELECTIONS)):
-        if value not in known:
-            raise InputError(f"--{name} must be one of {', '.join(known)}, got {value!r}")
     output = Path(output)
     rows = as_rows(source)
     refuse_overwriting(rows.paths, output)
@@ -169,9 +209,6 @@ def build_contexts(
     summary = _write(rows, output, builder, workers, rejects, progress)
     rejects.close()
     summary.bad_rows = len(rejects)
-    if histogram:
-        draw_lengths(summary, histogram_path(output), max_prompt_tokens)
-    summary.wall_s = round(time.perf_counter() - started, 3)
     write_manifest(
         output,
         settings={
@@ -181,15 +218,11 @@ def build_contexts(
         },
         inputs=rows.paths if len(rows.paths) == 1 else [],
         counts=summary.counts(),
-        extra={"warnings": summary.warnings, "wall_s": summary.wall_s, "workers": workers}
+        extra={"warnings": summary.warnings, "workers": workers}
+        | {"wall_s": round(time.perf_counter() - started, 3)}
         | ({} if isinstance(rows.table, list) else {"input": rows.facts()}),
     )  # fmt: skip
     return summary
-
-
-def histogram_path(output: StrPath) -> Path:
-    """Where the histogram of prompt lengths is: ``<output>.prompt_tokens.png``."""
-    return Path(os.fspath(output) + ".prompt_tokens.png")
 
 
 def _write(
@@ -220,24 +253,16 @@ def _write(
 def _good(rows: Rows, builder: Builder, workers: int, rejects: Rejects) -> Iterator[Built]:
     """What became of every good row, in order; ids that occur twice are bad."""
     seen: set[str | int] = set()
-    waiting: list[Chunk] = []
-
-    def sent() -> Iterator[Chunk]:
-        for chunk in chunks(rows.raw()):
-            waiting.append(chunk)
-            yield chunk
-
-    for results in in_order(builder, sent(), workers):
-        for built, (where, raw) in zip(results, waiting.pop(0), strict=True):
-            error = built.error
-            if error is None and built.task_id in seen:
-                error = f"{where}: id {built.task_id!r} occurs twice"
-            if error is not None:
-                rejects.add(where, InputError(error), raw)
-                continue
-            assert built.task_id is not None
-            seen.add(built.task_id)
-            yield built
+    for (where, raw), built in in_order(builder, rows.raw(), workers):
+        error = built.error
+        if error is None and built.task_id in seen:
+            error = f"{where}: id {built.task_id!r} occurs twice"
+        if error is not None:
+            rejects.add(where, InputError(error), raw)
+            continue
+        assert built.task_id is not None
+        seen.add(built.task_id)
+        yield built
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -266,9 +291,7 @@ def main(argv: list[str] | None = None) -> int:
             open_rows(args.input_file), args.output_file, is_test=args.is_test, policy=args.policy,
             selection=args.selection, max_prompt_tokens=args.max_prompt_tokens, seed=args.seed,
             model_name=args.model_name, workers=args.workers or len(os.sched_getaffinity(0)),
-            on_bad_row=args.on_bad_row, histogram=True, progress=progress,
+            on_bad_row=args.on_bad_row, progress=progress,
         )  # fmt: skip
-    lines = [*summary.lines(), f"prompt lengths: {histogram_path(args.output_file)}"]
-    tell(lines + rejected(summary.bad_rows, args.output_file), summary.warnings)
-    print(json.dumps({"output": args.output_file, "contexts": summary.contexts, "wall_s": summary.wall_s}))
+    tell(summary.lines() + rejected(summary.bad_rows, args.output_file), summary.warnings)
     return 0

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
@@ -20,7 +19,7 @@ class Trajectories:
     """The trajectories of one task: ``conversations`` [samples][2 + 2 turns] messages (samples that stopped
     early are shorter), combined ``rates`` [samples][turns] in [0, 1] (None for a sample with a program
     without a verdict). ``solved``: all single-turn samples passed all tests. What was not assumed: public
-    tests were counted, ``solved`` comes from single-turn verdicts, public and hidden tests add up to all.
+    tests were counted, ``solved`` comes from single-turn verdicts.
     """
 
     task_id: str | int
@@ -31,7 +30,6 @@ class Trajectories:
     solved: bool
     counted_public: bool
     judged_singles: bool
-    complementary: bool
 
 
 def read_trajectories(row: Row, where: str) -> Trajectories:
@@ -48,10 +46,6 @@ def read_trajectories(row: Row, where: str) -> Trajectories:
     if not 0 < len(tests) >= n_public:
         assumed = "" if counted else " (assumed, because 'public_test_cases' is missing)"
         raise InputError(f"{where}: 'test_cases' holds {len(tests)} tests, {n_public} are public{assumed}")
-    complementary = True
-    if row.get("hidden_test_cases") is not None:
-        complementary = n_public + len(_tests(row, "hidden_test_cases", where)) == len(tests)
-
     conversations = _conversations(row, where)
     turns = [len(conversation) // 2 - 1 for conversation in conversations]
     hidden = _hidden_rates(row, turns, where)
@@ -65,9 +59,7 @@ def read_trajectories(row: Row, where: str) -> Trajectories:
     solved = _single_turn_solved(row, where) if judged else all(r is not None and r[0] == 1.0 for r in rates)
     stored = row["test_cases"]
     text = stored if isinstance(stored, str) else tests.to_json()
-    return Trajectories(
-        task_id, difficulty, text, conversations, rates, solved, counted, judged, complementary
-    )
+    return Trajectories(task_id, difficulty, text, conversations, rates, solved, counted, judged)
 
 
 def _tests(row: Row, field: str, where: str) -> TestCases:
@@ -100,51 +92,39 @@ def check_conversation(value: Any, place: str) -> None:
 
 def _hidden_rates(row: Row, turns: list[int], where: str) -> list[list[float] | None]:
     """[samples][turns]; None for a sample of which a program has no verdict."""
-    table: list[Any] = require(row, "all_pass_rates", list, where)
-    if len(table) != len(turns):
-        raise InputError(
-            f"{where}: all_pass_rates has {len(table)} samples, conversations {len(turns)} "
-            "(axes: [sample][turn])"
-        )
+    place, axes = f"{where}: all_pass_rates", "(axes: [sample][turn])"
+    table = _sized(require(row, "all_pass_rates", list, where), len(turns), place, f"samples {axes}")
     rates: list[list[float] | None] = []
-    for s, (values, programs) in enumerate(zip(table, turns, strict=True)):
-        place = f"{where}: all_pass_rates[{s}]"
-        if not isinstance(values, list) or len(values) != programs:
-            found = len(values) if isinstance(values, list) else "no"
-            raise InputError(
-                f"{place} has {found} rates, conversations[{s}] {programs} programs (axes: [sample][turn])"
-            )
-        checked = [None if value is None else _rate(value, f"{place}[{t}]") for t, value in enumerate(values)]
-        known = [rate for rate in checked if rate is not None]
+    for s, programs in enumerate(turns):
+        values = _sized(table[s], programs, f"{place}[{s}]", f"programs {axes}")
+        known = [rate(value, f"{place}[{s}][{t}]") for t, value in enumerate(values) if value is not None]
         rates.append(known if len(known) == programs else None)
     return rates
 
 
 def _public_rates(row: Row, turns: list[int], where: str) -> list[list[float]]:
     """[samples][turns], transposed from [turns][samples]; places after the end of a dialogue are not read."""
+    place, axes = f"{where}: public_pass_rates", "(axes: [turn][sample])"
     table: list[Any] = require(row, "public_pass_rates", list, where)
-    if len(table) < max(turns):
-        raise InputError(
-            f"{where}: public_pass_rates has {len(table)} turns, conversations up to {max(turns)} "
-            "(axes: [turn][sample])"
-        )
+    _sized(table[: max(turns)], max(turns), place, f"turns {axes}")
     for t, values in enumerate(table):
-        if not isinstance(values, list) or len(values) != len(turns):
-            found = len(values) if isinstance(values, list) else "no"
-            raise InputError(
-                f"{where}: public_pass_rates[{t}] has {found} rates for {len(turns)} samples "
-                "(axes: [turn][sample])"
-            )
+        _sized(values, len(turns), f"{place}[{t}]", f"samples {axes}")
     return [
-        [_rate(table[t][s], f"{where}: public_pass_rates[{t}][{s}]") for t in range(programs)]
-        for s, programs in enumerate(turns)
+        [rate(table[t][s], f"{place}[{t}][{s}]") for t in range(programs)] for s, programs in enumerate(turns)
     ]
 
 
-def _rate(value: Any, place: str) -> float:
+def _sized(values: Any, size: int, place: str, what: str) -> list[Any]:
+    if not isinstance(values, list) or len(values) != size:
+        found = len(values) if isinstance(values, list) else "no"
+        raise InputError(f"{place} has {found} rates for {size} {what}")
+    return values
+
+
+def rate(value: Any, place: str) -> float:
+    """A rate in [0, 1]. Raises InputError, beginning with ``place``, for anything else."""
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= 1:
-        shown = "NaN" if isinstance(value, float) and math.isnan(value) else repr(value)
-        raise InputError(f"{place} must be a rate in [0, 1], got {shown}")
+        raise InputError(f"{place} must be a rate in [0, 1], got {value!r}")
     return float(value)
 
 

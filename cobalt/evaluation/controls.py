@@ -15,9 +15,8 @@ from cobalt.engines.base import ChatEngine
 from cobalt.errors import InfraError, InputError
 from cobalt.evaluation.evaluate import HiddenTests, hidden_tests
 from cobalt.manifest import manifest_path
-from cobalt.output import row_ids
+from cobalt.output import failures_path, row_ids
 from cobalt.pipeline import Summary
-from cobalt.rejects import failures_path
 from cobalt.rollouts.inputs import Rows
 from cobalt.rollouts.multi_turn import multi_turn, open_source
 from cobalt.rollouts.settings import MultiTurnSettings

@@ -2,7 +2,8 @@
 
 The total of a training reward is the clipped sum of its parts, so that a log of the parts explains it:
 ``clip(tier + improvement + format_penalty + thinking + length, -1, 1)``. Validation ignores every part and
-asks only whether all tests passed.
+asks only whether all tests passed. The format judged is that of a reasoning model:
+``thinking </think> text ```python code ``` explanation``.
 """
 
 from __future__ import annotations
@@ -11,9 +12,9 @@ import math
 import re
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from typing import Literal
 
-from cobalt.rewards.format import Defect, FormatCheck, check_format
-from cobalt.text import extract_code
+from cobalt.text import THINK_END, extract_code, has_repetition
 
 NO_CODE = -1.0
 FORMAT_PENALTY = -0.9
@@ -25,6 +26,10 @@ OVERLONG = -0.1  # for each of: thinking, response, explanation
 THINKING_WEIGHT, THINKING_SCALE = 0.075, 1024
 KEYWORD_BONUS, KEYWORD_CAP, KEYWORD_MAX_COUNT = 0.005, 0.025, 4
 KEYWORDS = ("wait", "mistake", "however", "but", "retry", "error", "verify", "wrong", "evaluate")
+
+FENCE_OPEN, FENCE_CLOSE = "```python", "\n```"
+
+Defect = Literal["repetition", "thinking", "opening_fence", "closing_fence", "backtick"]
 
 _KEYWORD = re.compile(rf"\b(?:{'|'.join(KEYWORDS)})\b")
 
@@ -66,8 +71,6 @@ class ShapedReward:
         format_ok: the format is sound; None if the profile does not judge it.
         defect: the first broken format rule.
         regressed: not better than a previous best above 0, and not perfect.
-        keywords: distinct keywords that earned a bonus, before the cap.
-        thinking_tokens, response_tokens, explanation_tokens: lengths where they were counted, else None.
     """
 
     total: float
@@ -80,25 +83,62 @@ class ShapedReward:
     format_ok: bool | None = None
     defect: Defect | None = None
     regressed: bool = False
-    keywords: int = 0
-    thinking_tokens: int | None = None
-    response_tokens: int | None = None
-    explanation_tokens: int | None = None
 
     def metrics(self) -> dict[str, float]:
         """The parts as floats, with the same keys for every completion under one profile."""
-        values = {
-            "tier": self.tier,
-            "improvement": self.improvement,
-            "format_penalty": self.format_penalty,
-            "thinking": self.thinking,
-            "length": self.length,
-            "has_code": float(self.has_code),
-            "regressed": float(self.regressed),
-        }
-        if self.format_ok is not None:
-            values["format_ok"] = float(self.format_ok)
-        return values
+        parts = ("tier", "improvement", "format_penalty", "thinking", "length", "has_code", "regressed")
+        names = parts if self.format_ok is None else (*parts, "format_ok")
+        return {name: float(getattr(self, name)) for name in names}
+
+
+@dataclass(frozen=True, slots=True)
+class FormatCheck:
+    """The first broken rule, None if the format is sound; then the stripped texts before ``</think>`` (empty
+    without one), after it, and after the closing fence.
+    """
+
+    defect: Defect | None
+    thinking: str = ""
+    response: str = ""
+    explanation: str = ""
+
+    @property
+    def ok(self) -> bool:
+        """True if no rule is broken."""
+        return self.defect is None
+
+
+def check_format(completion: str, *, require_thinking: bool = True) -> FormatCheck:
+    """Check one decoded completion and cut it into its parts.
+
+    Rules, in this order; the first that fails is the defect:
+
+    1. ``repetition``: no block of at least 32 characters occurs 8 or more times in a row, anywhere.
+    2. ``thinking``: exactly one ``</think>``. With ``require_thinking=False`` none is fine too; the response
+       is then the whole completion. Two or more are always a defect.
+    3. ``opening_fence``: the response holds ```` ```python ```` exactly once. What follows on that line does
+       not matter, so ```` ```python3 ```` opens a block as well.
+    4. ``closing_fence``: after it, a newline followed by a fence occurs exactly once.
+    5. ``backtick``: no backtick between the two.
+    """
+    if has_repetition(completion):
+        return FormatCheck("repetition")
+
+    closings = completion.count(THINK_END)
+    if closings > 1 or (require_thinking and closings == 0):
+        return FormatCheck("thinking")
+    before, _, after = completion.partition(THINK_END) if closings else ("", "", completion)
+    response = after.strip()
+
+    if response.count(FENCE_OPEN) != 1:
+        return FormatCheck("opening_fence")
+    body = response.partition(FENCE_OPEN)[2]
+    if body.count(FENCE_CLOSE) != 1:
+        return FormatCheck("closing_fence")
+    code, _, rest = body.partition(FENCE_CLOSE)
+    if "`" in code:
+        return FormatCheck("backtick")
+    return FormatCheck(None, before.strip(), response, rest.strip())
 
 
 def shaped_reward(
@@ -163,31 +203,20 @@ def _correctness(pass_rate: float, best: float) -> tuple[float, float]:
 
 
 def _sound_format_terms(base: float, check: FormatCheck, count_tokens: Callable[[str], int]) -> ShapedReward:
-    """The terms of thinking and length, and what they were made of."""
-    thinking_tokens = count_tokens(check.thinking)
-    response_tokens = count_tokens(check.response)
-    explanation_tokens = count_tokens(check.explanation)
-    long_thinking = thinking_tokens > MAX_THINKING
-    long_parts = (response_tokens > MAX_RESPONSE) + (explanation_tokens > MAX_EXPLANATION)
-    keywords = 0
+    """The terms of thinking and length."""
+    tokens = count_tokens(check.thinking)
+    long_thinking = tokens > MAX_THINKING
+    long_parts = int(count_tokens(check.response) > MAX_RESPONSE)
+    long_parts += count_tokens(check.explanation) > MAX_EXPLANATION
     if base >= 0.0:
         thinking, length = 0.0, OVERLONG_CORRECT if long_thinking or long_parts else 0.0
     elif long_thinking:
         thinking, length = OVERLONG, OVERLONG * long_parts
     else:
-        keywords = rewarded_keywords(check.thinking)
-        thinking = THINKING_WEIGHT * math.tanh(thinking_tokens / THINKING_SCALE)
-        thinking += min(KEYWORD_CAP, KEYWORD_BONUS * keywords)
+        thinking = THINKING_WEIGHT * math.tanh(tokens / THINKING_SCALE)
+        thinking += min(KEYWORD_CAP, KEYWORD_BONUS * rewarded_keywords(check.thinking))
         length = OVERLONG * long_parts
-    return ShapedReward(
-        total=0.0,
-        thinking=thinking,
-        length=length,
-        keywords=keywords,
-        thinking_tokens=thinking_tokens,
-        response_tokens=response_tokens,
-        explanation_tokens=explanation_tokens,
-    )
+    return ShapedReward(total=0.0, thinking=thinking, length=length)
 
 
 def rewarded_keywords(thinking: str) -> int:

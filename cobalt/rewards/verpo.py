@@ -37,15 +37,13 @@ class Constants:
     baseline: Literal["turn", "all"] = "turn"
 
     def __post_init__(self) -> None:
-        for name, holds in (
-            ("alpha", self.alpha >= 0),
-            ("beta", self.beta >= 0),
-            ("gamma", 0 < self.gamma <= 1),
-            ("delta", self.delta > 0),
-            ("bandwidth", self.bandwidth > 0),
-            ("baseline", self.baseline in ("turn", "all")),
-        ):
-            if not holds:
+        holds = {
+            "alpha": self.alpha >= 0, "beta": self.beta >= 0, "gamma": 0 < self.gamma <= 1,
+            "delta": self.delta > 0, "bandwidth": self.bandwidth > 0,
+            "baseline": self.baseline in ("turn", "all"),
+        }  # fmt: skip
+        for name in holds:
+            if not holds[name]:
                 raise ValueError(f"verpo.{name}={getattr(self, name)!r} is out of range")
 
 

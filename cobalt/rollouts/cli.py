@@ -13,9 +13,9 @@ from cobalt.engines.base import ChatEngine
 from cobalt.errors import InputError
 from cobalt.evaluator.base import Evaluator
 from cobalt.evaluator.client import evaluator_flags
+from cobalt.output import failures_path
 from cobalt.pipeline import Summary
 from cobalt.prompts import load
-from cobalt.rejects import failures_path
 from cobalt.rollouts.inputs import Source, check_output
 from cobalt.rollouts.settings import DEFAULT_SAMPLES, Budget, RolloutSettings
 from cobalt.rows import INPUT_HELP

@@ -18,7 +18,7 @@ from cobalt.run.job import Job, judged, multi_turn, single_turn
 from cobalt.run.stage_cache import Outcome, Stage
 from cobalt.run.task_files import is_split, local_sources, rows, stored_programs, task_files, write_tasks
 from cobalt.schema import EvalRow, SingleTurnRow
-from cobalt.tasks.released import complete
+from cobalt.tasks.own import complete
 
 # Columns of further turns, and those that then have another shape.
 _FOLLOWING = {*EvalRow.__annotations__} - {*SingleTurnRow.__annotations__} | {"usage", "finish_reasons"}
@@ -268,8 +268,7 @@ def _write_groups(job: Job, target: Path) -> tuple[int, int]:
     """Groups of stored programs, or of the run's own, as Parquet; returns rows read, groups written."""
     from pyarrow import parquet
 
-    from cobalt.tasks.codenet import build_codenet
-    from cobalt.tasks.codenet_tree import CodenetSettings
+    from cobalt.tasks.codenet import CodenetSettings, build_codenet
     from cobalt.training.offline_data import write_groups
 
     tasks, source = job.config.tasks, stored_programs(job)

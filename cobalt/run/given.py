@@ -13,7 +13,7 @@ from cobalt.errors import InputError
 from cobalt.rows import Raw, Rows, UniqueIds, parsed, require
 from cobalt.run.job import Job
 from cobalt.run.task_files import Held, opened, ready_tasks, shown_tasks
-from cobalt.tasks.released import whole_trajectories
+from cobalt.tasks.own import whole_trajectories
 
 
 class Ready(Rows):

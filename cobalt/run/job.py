@@ -15,10 +15,10 @@ from cobalt.config.config import Config
 from cobalt.errors import InfraError
 from cobalt.evaluation.evaluate import hidden_tests, summary_path
 from cobalt.files import file_sha256, plain, settings_hash
+from cobalt.output import failures_path
 from cobalt.pipeline import Summary
 from cobalt.prompts import load as load_prompts
 from cobalt.prompts import near
-from cobalt.rejects import failures_path
 from cobalt.rollouts import multi_turn as dialogues
 from cobalt.rollouts import single_turn as firsts
 from cobalt.rollouts.settings import MultiTurnSettings, RolloutSettings

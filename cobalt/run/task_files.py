@@ -15,8 +15,7 @@ from cobalt.manifest import manifest_path
 from cobalt.output import write_jsonl
 from cobalt.rows import Row, Rows, UniqueIds, open_rows, read_rows
 from cobalt.run.job import Job
-from cobalt.tasks.released import complete, complete_perturbed, is_perturbed
-from cobalt.tasks.statements import statement_key, statement_of
+from cobalt.tasks.own import complete, complete_perturbed, is_perturbed, statement_key, statement_of
 
 _HELD = ("validation", "valid", "val", "dev", "test")
 PREFER = {"train": ("train",), "dev": (*_HELD, "train"), "heldout": ("test", "heldout", *_HELD, "train")}

@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
-import argparse
+import base64
+import binascii
 import datetime
 import json
 import os
-from dataclasses import dataclass, field
+import pickletools
+import zlib
+from dataclasses import asdict, dataclass, field
 from typing import Any, Literal, get_args
 
-from cobalt.cli import Progress, make_progress, parser, positive_int, tell
+from cobalt.cli import Progress, make_progress, parser, tell
+from cobalt.convert import Converted, bad_row_flag, convert_rows, record, rejected
 from cobalt.errors import InputError
 from cobalt.files import StrPath
-from cobalt.prompts import Prompts, function_statement, load
-from cobalt.rejects import bad_row_flag, rejected
+from cobalt.prompts import Prompts, function_statement, load, prompts_flag
 from cobalt.rows import INPUT_HELP, Row, Rows, UniqueIds, as_rows, open_rows, require, row_id
-from cobalt.tasks.convert import Converted, convert_rows, record
-from cobalt.tasks.pickled import MAX_BYTES, decode_tests
 from cobalt.testcases import TestCases
 
 Functional = Literal["stdin", "call"]
@@ -27,6 +28,12 @@ HUB_NAME = "livecodebench/code_generation_lite"
 DEFAULT_INPUT = "test6.jsonl"
 DEFAULT_OUTPUT = "data/lcb_v6.jsonl"
 OUTSIDE = "outside the dates"
+MAX_BYTES = 256 << 20  # of an unpacked list of tests
+# All that a pickled text consists of; others build structures, or find, call and build objects.
+_TEXT_CODES = (
+    "PROTO FRAME UNICODE BINUNICODE SHORT_BINUNICODE BINUNICODE8 PUT BINPUT LONG_BINPUT MEMOIZE STOP"
+)
+_ALLOWED = frozenset(_TEXT_CODES.split())
 _CONSUMED = ("question_id", "question_content", "public_test_cases", "private_test_cases", "difficulty")
 
 
@@ -42,14 +49,11 @@ class LcbSettings:
     start: datetime.date | None = None
     end: datetime.date | None = None
     functional: Functional = "stdin"
-    max_bytes: int = MAX_BYTES
     prompts: Prompts = field(default_factory=lambda: load("default"), repr=False)
 
     def __post_init__(self) -> None:
         if self.start is not None and self.end is not None and self.start > self.end:
             raise InputError(f"--start {self.start} is after --end {self.end}")
-        if self.functional not in FUNCTIONAL:
-            raise InputError(f"--functional must be one of {', '.join(FUNCTIONAL)}, got {self.functional!r}")
 
     def admits(self, day: datetime.date) -> bool:
         """Whether a day lies between `start` and `end`, both included."""
@@ -66,8 +70,7 @@ def convert(row: Row, where: str, settings: LcbSettings) -> Row | str:
     difficulty = require(row, "difficulty", str, where)
     if not settings.admits(_contest_date(row, where)):
         return OUTSIDE
-    public = _tests(row, "public_test_cases", where, settings)
-    hidden = _tests(row, "private_test_cases", where, settings)
+    public, hidden = (_tests(row, f"{part}_test_cases", where) for part in ("public", "private"))
     if not public + hidden:
         raise InputError(f"{where}: the problem has no tests")
     name = func_name(row, where)
@@ -125,10 +128,10 @@ def func_name(row: Row, where: str) -> str | None:
     return name if isinstance(name, str) and name else None
 
 
-def _tests(row: Row, name: str, where: str, settings: LcbSettings) -> list[dict[str, Any]]:
+def _tests(row: Row, name: str, where: str) -> list[dict[str, Any]]:
     value = require(row, name, (str, list), where)
     place = f"{where}: field '{name}'"
-    tests = decode_tests(value, place, settings.max_bytes) if isinstance(value, str) else value
+    tests = decode_tests(value, place) if isinstance(value, str) else value
     for index, test in enumerate(tests):
         if not isinstance(test, dict):
             raise InputError(f"{place}[{index}] must be an object with input, output and testtype")
@@ -138,6 +141,57 @@ def _tests(row: Row, name: str, where: str, settings: LcbSettings) -> list[dict[
         if test.setdefault("testtype", "stdin") not in ("stdin", "functional"):
             raise InputError(f"{place}[{index}]: 'testtype' must be stdin or functional")
     return list(tests)
+
+
+def decode_tests(text: str, where: str) -> list[Any]:
+    """The list of tests in a field: JSON text as it is, or base64(zlib(pickle(JSON text))).
+
+    Raises InputError, beginning with `where`, for anything else: a pickle of more than a text, data that
+    unpack to more than `MAX_BYTES`, or no list.
+    """
+    stripped = text.strip()
+    if not stripped.startswith(("[", "{", '"')):
+        text = _pickled_text(_inflate(stripped, where), where)
+    try:
+        tests = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise InputError(f"{where}: not valid JSON ({error})") from None
+    if not isinstance(tests, list):
+        raise InputError(f"{where}: must hold a list of tests, got {type(tests).__name__}")
+    return tests
+
+
+def _inflate(text: str, where: str) -> bytes:
+    try:
+        packed = base64.b64decode(text, validate=True)
+        stream = zlib.decompressobj()
+        data = stream.decompress(packed, MAX_BYTES)
+        if stream.unconsumed_tail or (not stream.eof and stream.decompress(b"", 1)):
+            raise InputError(f"{where}: unpacks to more than {MAX_BYTES >> 20} MiB")
+        if not stream.eof:
+            raise InputError(f"{where}: the compressed data end too early")
+    except (binascii.Error, ValueError, zlib.error) as error:
+        raise InputError(
+            f"{where}: neither JSON nor base64 of zlib of a pickle ({error}); is the file complete?"
+        ) from None
+    return data
+
+
+def _pickled_text(data: bytes, where: str) -> str:
+    """The text of a pickle, read out of its opcodes: nothing is unpickled."""
+    text: object = None
+    try:
+        for opcode, argument, _ in pickletools.genops(data):
+            if opcode.name not in _ALLOWED:
+                raise InputError(f"{where}: a pickle of more than a text ({opcode.name}) is not opened")
+            text = argument if "UNICODE" in opcode.name else text
+    except InputError:
+        raise
+    except Exception as error:  # broken pickles raise nearly anything
+        raise InputError(f"{where}: a broken pickle ({type(error).__name__}: {error})") from None
+    if not isinstance(text, str):
+        raise InputError(f"{where}: the pickle holds no text")
+    return text
 
 
 def _test_cases(tests: list[dict[str, Any]], fn_name: str | None, where: str) -> TestCases:
@@ -152,22 +206,10 @@ def _test_cases(tests: list[dict[str, Any]], fn_name: str | None, where: str) ->
 
 
 @dataclass
-class LcbSummary:
-    """Problems read, bad, written, outside the window of dates, and how many written are functional."""
+class LcbSummary(Converted):
+    """Also how many of the problems written are functional."""
 
-    rows: Converted
     functional: int = 0
-
-    def counts(self) -> dict[str, int]:
-        """For the manifest."""
-        rows = self.rows
-        return {
-            "read": rows.read,
-            "bad_rows": rows.bad_rows,
-            "written": rows.written,
-            "outside": rows.dropped.get(OUTSIDE, 0),
-            "functional": self.functional,
-        }
 
 
 def build_lcb(
@@ -184,17 +226,16 @@ def build_lcb(
     """
     source = as_rows(source)
     settings = settings or LcbSettings()
-    ids, functional = UniqueIds("question_id"), 0
+    ids, summary = UniqueIds("question_id"), LcbSummary()
 
     def made(row: Row, where: str) -> Row | str:
-        nonlocal functional
         task = convert(row, where, settings)
         ids(row, where)
-        functional += not isinstance(task, str) and task["is_functional"]
+        summary.functional += not isinstance(task, str) and task["is_functional"]
         return task
 
     rows = convert_rows(source, output, made, unit="problems", on_bad_row=on_bad_row, progress=progress)
-    summary = LcbSummary(rows, functional)
+    vars(summary).update(vars(rows))
     recorded = {
         "stage": "tasks from LiveCodeBench",
         "start": settings.start and settings.start.isoformat(),
@@ -203,7 +244,7 @@ def build_lcb(
         "prompts": settings.prompts.sha256,
         "on_bad_row": on_bad_row,
     }
-    record(output, source, recorded, summary.counts())
+    record(output, source, recorded, asdict(summary))
     return summary
 
 
@@ -220,34 +261,24 @@ def main(argv: list[str] | None = None) -> int:
         help=f"release file, or {HUB_NAME}[:FILE]; any {INPUT_HELP}",
     )  # fmt: skip
     flags.add_argument("-o", "--output_file", default=DEFAULT_OUTPUT, help="JSONL of tasks to write")
-    flags.add_argument("--start", type=_day, metavar="YYYY-MM-DD", help="first day of the contest")
-    flags.add_argument("--end", type=_day, metavar="YYYY-MM-DD", help="last day of the contest")
+    for flag, which in (("--start", "first"), ("--end", "last")):
+        flags.add_argument(
+            flag, type=datetime.date.fromisoformat, metavar="YYYY-MM-DD", help=f"{which} day of the contest"
+        )
     flags.add_argument(
         "--functional", choices=FUNCTIONAL, default="stdin",
         help="problems that ask for a function: as programs that read JSON arguments (published), or called",
     )  # fmt: skip
-    flags.add_argument(
-        "--max_tests_mib", type=positive_int, default=MAX_BYTES >> 20, help="largest unpacked test list"
-    )
-    flags.add_argument("--prompts", default="default", metavar="default|tiny|FILE", help="whose wrapper")
+    prompts_flag(flags)
     bad_row_flag(flags)
     args = flags.parse_args(argv)
-    settings = LcbSettings(
-        args.start, args.end, args.functional, args.max_tests_mib << 20, prompts=load(args.prompts)
-    )
+    settings = LcbSettings(args.start, args.end, args.functional, load(args.prompts))
     with make_progress() as progress:
         made = build_lcb(
             open_rows(locate(args.input_file)), args.output_file, settings,
             on_bad_row=args.on_bad_row, progress=progress,
         )  # fmt: skip
-    lines = [f"{args.output_file}: {made.rows.written} problems, {made.functional} of them functional"]
-    lines += [f"{count} problems {reason} left out" for reason, count in made.rows.dropped.items()]
-    tell(lines + rejected(made.rows.bad_rows, args.output_file))
+    lines = [f"{args.output_file}: {made.written} problems, {made.functional} of them functional"]
+    lines += [f"{count} problems {reason} left out" for reason, count in made.dropped.items()]
+    tell(lines + rejected(made.bad_rows, args.output_file))
     return 0
-
-
-def _day(text: str) -> Any:
-    try:
-        return datetime.date.fromisoformat(text)
-    except ValueError:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a day like 2025-01-31") from None

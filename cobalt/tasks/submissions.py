@@ -13,12 +13,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from cobalt.tasks import tiny
-from cobalt.tasks.codenet_tree import ACCEPTED
+from cobalt.tasks.codenet import ACCEPTED, COLUMNS
 
-_HEAD = (
-    "submission_id", "problem_id", "user_id", "date", "language", "original_language", "filename_ext",
-    "status", "cpu_time", "memory", "code_size", "accuracy",
-)  # fmt: skip
 _LIMIT_MS = 2000
 _KINDS = {"right": 6, "guess": 9, "no bracket": 2, "no input": 2, "endless": 1}
 _CARELESS = 0.08  # of guesses: a stated slot too
@@ -30,10 +26,9 @@ def write_tree(root: Path, *, tasks: int, submissions: int, seed: int) -> int:
     """
     for name in ("metadata", "problem_descriptions", "data"):
         (root / name).mkdir(parents=True, exist_ok=True)
-    problems, right, number = [], 0, 0
+    right, number = 0, 0
     for place, (spec, vague, tests) in enumerate(tiny.draw_specs("train", tasks, seed)):
         problem = f"p{place:05d}"
-        problems.append([problem, f"tiny {place}", "tiny", _LIMIT_MS, 1_000_000, "", "", ""])
         text = html.escape(tiny.statement(spec, vague))
         (root / "problem_descriptions" / f"{problem}.html").write_text(
             f"<html><body><p>{text}</p></body></html>\n"
@@ -46,12 +41,10 @@ def write_tree(root: Path, *, tasks: int, submissions: int, seed: int) -> int:
             number += 1
             name = f"s{number:09d}"
             (folder / f"{name}.py").write_text(code + "\n")
-            known = [name, problem, "u1", 1_500_000_000 + number, "Python", "Python (3.8.2)", "py"]
-            rows.append([*known, status, ms, 9000, len(code) + 1, ""])
+            rows.append([name, problem, "Python", "py", status, ms])
             right += status == ACCEPTED
-        _write(root / "metadata" / f"{problem}.csv", _HEAD, rows)
-    head = ("id", "name", "dataset", "time_limit", "memory_limit", "rating", "tags", "complexity")
-    _write(root / "metadata" / "problem_list.csv", head, problems)
+        with open(root / "metadata" / f"{problem}.csv", "w", encoding="utf-8", newline="") as handle:
+            csv.writer(handle).writerows([COLUMNS, *rows])
     return right
 
 
@@ -77,8 +70,3 @@ def _submissions(
 def _slots(rng: random.Random, spec: tiny.Spec, vague: frozenset[str]) -> frozenset[str]:
     stated = [slot for slot in tiny.SLOTS if slot not in vague]
     return vague | {rng.choice(stated)} if stated and rng.random() < _CARELESS else vague
-
-
-def _write(path: Path, head: tuple[str, ...], rows: list[list[object]]) -> None:
-    with open(path, "w", encoding="utf-8", newline="") as handle:
-        csv.writer(handle).writerows([head, *rows])

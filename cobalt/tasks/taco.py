@@ -6,36 +6,43 @@ Which tests are public and which tasks are for development was not published; th
 from __future__ import annotations
 
 import asyncio
+import random
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 from cobalt.cli import Progress, make_progress, parser, tell
+from cobalt.convert import Rejects, bad_row_flag, checked, record
 from cobalt.errors import InputError
+from cobalt.evaluator import Evaluator, connect
 from cobalt.evaluator.client import evaluator_flags
 from cobalt.files import StrPath, existing_parent, replacing
-from cobalt.output import refuse_overwriting, write_jsonl
-from cobalt.prompts import Prompts, load
-from cobalt.rejects import Rejects, bad_row_flag, checked
+from cobalt.output import refuse_overwriting
+from cobalt.prompts import Prompts, load, prompts_flag
 from cobalt.rows import INPUT_HELP, Row, Rows, UniqueIds, as_rows, encode_row, open_rows
-from cobalt.tasks.convert import record
-from cobalt.tasks.reference import MAX_SOLUTIONS, Judge, ReferenceCheck, verify
-from cobalt.tasks.statements import DEV_RULE, DEV_SIZE, Overlap, choose_dev
-from cobalt.tasks.taco_filters import (
+from cobalt.tasks.taco_rows import (
     FUNCTIONAL,
+    MAX_SOLUTIONS,
     MIN_TESTS,
     RULES,
     Functional,
     TacoTask,
     TaskSpool,
     filter_row,
+    verify,
 )
 from cobalt.testcases import NUM_PUBLIC
 
 SPLITS = ("train", "dev")
 PUBLIC_RULE = "the first tests are public, the others hidden"
+DEV_RULE = (
+    "statements in random order go to dev while they fit; statements that differ in letter case, spaces or "
+    "punctuation only are one"
+)
+DEV_SIZE = 250
 DEFAULT_INPUT = "likaixin/TACO-verified"
 DEFAULT_OUTPUT = "verl/data/taco_verified_filtered.jsonl"  # as published
 
@@ -67,13 +74,11 @@ class TacoSettings:
             raise InputError("--dev_size and --max_solutions must not be negative")
         if self.require_verified and not self.max_solutions:
             raise InputError("--require_verified needs --max_solutions of at least 1")
-        if self.functional not in FUNCTIONAL:
-            raise InputError(f"--functional must be one of {', '.join(FUNCTIONAL)}, got {self.functional!r}")
 
 
 @dataclass
 class TacoSummary:
-    """What came out: rows read and dropped by rule, tasks by verdict and split, overlaps, notes."""
+    """What came out: rows read and dropped by rule, tasks by verdict and split, notes."""
 
     rows_in: int = 0
     dropped: dict[str, int] = field(default_factory=lambda: dict.fromkeys(RULES, 0))
@@ -83,13 +88,12 @@ class TacoSummary:
     splits: dict[str, int] = field(default_factory=lambda: dict.fromkeys(SPLITS, 0))
     duplicates: int = 0
     bad_rows: int = 0
-    overlapping: int | None = None
     warnings: list[str] = field(default_factory=list)
 
     def counts(self) -> dict[str, Any]:
         """For the manifest."""
         rows = {"rows_in": self.rows_in, "bad": self.bad_rows, **self.dropped, "rows_out": self.rows_out}
-        names = ("verified", "functional", "splits", "duplicates", "overlapping")
+        names = ("verified", "functional", "splits", "duplicates")
         return {"funnel": rows} | {name: getattr(self, name) for name in names}
 
     def funnel(self) -> list[str]:
@@ -102,8 +106,6 @@ class TacoSummary:
         lines.append("verified: " + ", ".join(f"{count} {name}" for name, count in self.verified.items()))
         sizes = ", ".join(f"{count} {name}" for name, count in self.splits.items())
         lines.append(f"splits: {sizes} ({self.duplicates} statements occur more than once)")
-        if self.overlapping is not None:
-            lines.append(f"overlap: {self.overlapping} tasks share word sequences with the problems given")
         return lines
 
 
@@ -117,19 +119,15 @@ def build_taco(
     output: StrPath,
     settings: TacoSettings | None = None,
     *,
-    evaluator: Judge | Callable[[], Judge] | None = None,
-    problems: Rows | None = None,
+    evaluator: Callable[[], Evaluator] | None = None,
     on_bad_row: str = "fail",
-    concurrency: int | None = None,
     progress: Progress | None = None,
 ) -> TacoSummary:
     """Filter, verify, wrap and split; replaces ``output`` and its ``_train`` and ``_dev`` files atomically.
 
     A row is read and parsed once; the tasks wait in an unnamed file beside the output, so memory grows by
-    some hundred bytes a task. `evaluator` judges reference programs, or gives who does once the input has
-    been found good (needed unless `settings.max_solutions` is 0), `concurrency` tasks at once (default: two
-    per worker); verdicts are kept in ``OUTPUT.verdicts.jsonl``. Tasks that share word sequences with
-    `problems` are listed in ``OUTPUT.overlap.jsonl``.
+    some hundred bytes a task. `evaluator` gives the judge of reference programs once the input has been found
+    good (needed unless `settings.max_solutions` is 0); verdicts are kept in ``OUTPUT.verdicts.jsonl``.
 
     Raises InputError for an input that cannot be used (``file:line``, field), before the outputs have been
     changed; SettingsChanged if verdicts of other settings or another input are there; InfraError if programs
@@ -146,22 +144,21 @@ def build_taco(
         verdicts: dict[str | int, bool | None] = {}
         if settings.max_solutions:
             assert evaluator is not None
-            judge = evaluator() if callable(evaluator) else evaluator
-            check = ReferenceCheck(judge, settings.seed, settings.max_solutions)
-            determined = {"input_sha256": source.sha256, "functional": settings.functional}
-            verdicts = asyncio.run(verify(tasks, check, output, determined, concurrency, progress))
-        shared = _write(targets, _rows(tasks, verdicts, settings, summary), problems)
+            asked = ("seed", "max_solutions", "functional")
+            determined = {name: getattr(settings, name) for name in asked} | {"input_sha256": source.sha256}
+            verdicts = asyncio.run(verify(tasks, evaluator(), output, determined, progress))
+        with ExitStack() as stack:
+            handles = {name: stack.enter_context(replacing(path)) for name, path in targets.items()}
+            for split, row in _rows(tasks, verdicts, settings, summary):
+                for name in ("all", split):
+                    handles[name].write(encode_row(row))
     rejects.close()
-    if problems is not None:
-        summary.overlapping = len({row["id"] for row in shared})
-        write_jsonl(f"{output}.overlap.jsonl", shared)
     names = ("seed", "max_solutions", "require_verified", "num_public", "dev_size", "functional")
     recorded = {name: getattr(settings, name) for name in names} | {
         "stage": "tasks from TACO",
         "public_rule": PUBLIC_RULE,
         "dev_rule": DEV_RULE,
         "prompts": settings.prompts.sha256,
-        "decontaminate": None if problems is None else problems.sha256,
         "on_bad_row": on_bad_row,
     }
     for name, path in targets.items():
@@ -200,18 +197,20 @@ def _filter(
         raise InputError(f"{source.name} holds no row{used[0] if used else 's'}")
 
 
-def _write(targets: dict[str, Path], rows: Iterable[tuple[str, Row]], problems: Rows | None) -> list[Row]:
-    """Write the rows into the file of all and that of their split; the overlaps with the problems."""
-    overlap, shared = None if problems is None else Overlap(problems), list[Row]()
-    with ExitStack() as stack:
-        handles = {name: stack.enter_context(replacing(path)) for name, path in targets.items()}
-        for split, row in rows:
-            line = encode_row(row)
-            handles["all"].write(line)
-            handles[split].write(line)
-            if overlap is not None:
-                shared += overlap.compare(row["id"], row["question"])
-    return shared
+def choose_dev(keys: Iterable[bytes], dev_size: int, seed: int) -> set[bytes]:
+    """Statements of the development split: ``dev_size`` tasks, or as close below as whole groups allow.
+
+    ``keys`` has one `statement_key` per task. At most half of the tasks are taken, however few there are.
+    """
+    sizes = Counter(keys)
+    order = sorted(sizes)
+    random.Random(f"dev {seed}").shuffle(order)
+    room, chosen = min(dev_size, sizes.total() // 2), set[bytes]()
+    for key in order:
+        if sizes[key] <= room:
+            chosen.add(key)
+            room -= sizes[key]
+    return chosen
 
 
 def _rows(
@@ -267,11 +266,7 @@ def main(argv: list[str] | None = None) -> int:
     )
     flags.add_argument("--dev_size", type=int, default=DEV_SIZE, help="tasks of the development split")
     flags.add_argument("--seed", type=int, default=42, help="of the split and of the order of solutions")
-    flags.add_argument(
-        "--decontaminate", metavar="FILE",
-        help="LiveCodeBench file: list tasks that share sequences of 13 words with its problems",
-    )  # fmt: skip
-    flags.add_argument("--prompts", default="default", metavar="default|tiny|FILE", help="whose wrapper")
+    prompts_flag(flags)
     evaluator_flags(flags)
     bad_row_flag(flags)
     args = flags.parse_args(argv)
@@ -280,21 +275,12 @@ def main(argv: list[str] | None = None) -> int:
         num_public=args.num_public, dev_size=args.dev_size, functional=args.functional,
         prompts=load(args.prompts),
     )  # fmt: skip
-    source = open_rows(args.input_file)
-    problems = None if args.decontaminate is None else open_rows(args.decontaminate)
     with ExitStack() as stack:
-
-        def judge() -> Judge:
-            from cobalt.evaluator import connect
-
-            found = stack.enter_context(connect(args.evaluator, workers=args.workers))
-            return cast(Judge, found)  # those of connect take a rule
-
         summary = build_taco(
-            source, args.output_file, settings, evaluator=judge, problems=problems,
-            on_bad_row=args.on_bad_row, progress=stack.enter_context(make_progress()),
+            open_rows(args.input_file), args.output_file, settings, on_bad_row=args.on_bad_row,
+            evaluator=lambda: stack.enter_context(connect(args.evaluator, workers=args.workers)),
+            progress=stack.enter_context(make_progress()),
         )  # fmt: skip
     files = [args.output_file, *(split_path(args.output_file, split) for split in SPLITS)]
-    overlap = [] if problems is None else [f"wrote {args.output_file}.overlap.jsonl"]
-    tell([*summary.funnel(), f"wrote {', '.join(map(str, files))}", *overlap], summary.warnings)
+    tell([*summary.funnel(), f"wrote {', '.join(map(str, files))}"], summary.warnings)
     return 0

@@ -22,8 +22,9 @@ from pathlib import Path
 from typing import Any
 
 from cobalt.output import write_jsonl
+from cobalt.prompts import TINY
 from cobalt.rows import Row
-from cobalt.testcases import TestCases
+from cobalt.tasks.own import make_task
 
 N_PUBLIC, N_HIDDEN = 3, 6
 SPLITS = ("train", "dev", "heldout")
@@ -258,19 +259,16 @@ def draw_tasks(split: str, n: int, seed: int) -> Iterator[Row]:
 
 def task_row(task_id: str, spec: Spec, vague: frozenset[str], tests: list[tuple[str, str]]) -> Row:
     """A task row with the published fields plus ``group`` (structure) and ``slots`` (what is vague)."""
-    text, every = statement(spec, vague), TestCases.of(tests)
-    public, hidden = every.divided(N_PUBLIC)
-    return {
-        "id": task_id,
-        "difficulty": f"{len(vague)} vague",
-        "question": text,
-        "instruction": text,
-        "test_cases": every.to_json(),
-        "public_test_cases": public.to_json(),
-        "hidden_test_cases": hidden.to_json(),
-        "group": "/".join(part or "any" for part in structure(spec, vague)),
-        "slots": [slot for slot in SLOTS if slot in vague],
-    }
+    return make_task(
+        task_id,
+        statement(spec, vague),
+        tests,
+        public=N_PUBLIC,
+        difficulty=f"{len(vague)} vague",
+        prompts=TINY,
+        group="/".join(part or "any" for part in structure(spec, vague)),
+        slots=[slot for slot in SLOTS if slot in vague],
+    )
 
 
 def write_splits(

@@ -117,8 +117,8 @@ def main(argv: list[str] | None = None) -> int:
         flags.error("the following arguments are required: --output")
     if args.pop("wandb"):
         args["overrides"] = ["trainer.logger=[console,file,tensorboard,wandb]", *args["overrides"]]
-    with _termination() as stop:
-        done = train(progress=None if dry_run else make_progress(), stop=stop, **args)
+    with _termination() as stop, make_progress() as progress:
+        done = train(progress=None if dry_run else progress, stop=stop, **args)
     if dry_run:
         elsewhere = any(note.startswith(NOT_HERE) for note in done.notes)
         print(f"dry run: everything {'but the devices ' if elsewhere else ''}is in place")

@@ -150,7 +150,7 @@ def _files(model: str) -> list[str]:
 
 def tokens() -> Line:
     """The file of the reward's token counter."""
-    from cobalt.rewards.tokens import o200k_counter, o200k_path
+    from cobalt.text import o200k_counter, o200k_path
 
     try:
         o200k_counter()

@@ -31,7 +31,7 @@ def prepare(config: Any) -> tuple[Plan, list[str]]:
     Returns the plan and what was decided for the user. Raises InputError for what cannot be used, InfraError
     if the evaluator does not answer.
     """
-    from cobalt.contexts.tokens import load_tokenizer
+    from cobalt.text import load_tokenizer
 
     data, settings, policy = config.data, config.cobalt, config.actor_rollout_ref
     tokenizer = load_tokenizer(policy.model.path)

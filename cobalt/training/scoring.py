@@ -286,7 +286,7 @@ def reward_profile(name: str) -> RewardProfile:
 
 def token_counter(name: str, tokenizer: Any) -> Callable[[str], int]:
     """``o200k_base`` (the published one; never fetched here) or ``policy``, the policy's own tokenizer."""
-    from cobalt.rewards.tokens import o200k_counter, tokenizer_counter
+    from cobalt.text import o200k_counter, tokenizer_counter
 
     if name == "o200k_base":
         return o200k_counter()

@@ -1,7 +1,5 @@
 """The data doors as processes, and a small input for each."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys
@@ -24,27 +22,34 @@ class Door:
 
     script: str
     arguments: list[str]
-    outputs: tuple[str, ...]
+    outputs: tuple[str, ...] = ()
 
-    def start(self, folder: Path, *more: str) -> subprocess.Popen[str]:
+    def start(self, folder, *more):
         command = [sys.executable, str(PREPROC / self.script), *self.arguments, *more]
         return subprocess.Popen(
             command, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
         )
 
-    def run(self, folder: Path, *more: str) -> str:
-        """Run to the end; what it printed. Fails the test for another exit code than 0."""
+    def run(self, folder, *more, code=0):
+        """Run to the end; (stdout, stderr). Fails the test for another exit code."""
         process = self.start(folder, *more)
         printed, errors = process.communicate(timeout=300)
-        assert process.returncode == 0, errors
-        return printed
+        assert process.returncode == code, errors
+        return printed, errors
 
-    def content(self, folder: Path) -> dict[str, bytes]:
+    def content(self, folder):
         """The data files, by name."""
         return {name: (folder / name).read_bytes() for name in self.outputs}
 
 
-def make_model(folder: Path) -> None:
+# Renders to as many words as the golden file counts: those of the messages, and four for the header.
+TEMPLATE = (
+    "{% for message in messages %}{{ message['content'] }} {% endfor %}"
+    "{% if add_generation_prompt %}now it is yours{% endif %}"
+)
+
+
+def make_model(folder):
     """A tokenizer of one token per word with a chat template."""
     from tokenizers import Tokenizer
     from tokenizers.models import WordLevel
@@ -54,19 +59,12 @@ def make_model(folder: Path) -> None:
     words = Tokenizer(WordLevel({"[UNK]": 0, "word": 1}, unk_token="[UNK]"))
     words.pre_tokenizer = WhitespaceSplit()
     tokenizer = PreTrainedTokenizerFast(tokenizer_object=words, unk_token="[UNK]", pad_token="[UNK]")
-    tokenizer.chat_template = (
-        "{% for message in messages %}{{ message['content'] }} {% endfor %}"
-        "{% if add_generation_prompt %}now it is yours{% endif %}"
-    )
+    tokenizer.chat_template = TEMPLATE
     tokenizer.save_pretrained(folder)
+    return folder
 
 
-def trajectories(count: int) -> list[dict[str, object]]:
-    """Evaluated trajectories: the golden tasks, again and again under other ids."""
-    return [row(GOLDEN[n % len(GOLDEN)] | {"id": f"task {n}"}) for n in range(count)]
-
-
-def prepare(name: str, folder: Path, size: int) -> Door:
+def prepare(name, folder, size):
     """Write the input of a door and return it; ``size`` is the number of rows."""
     if name == "taco":
         write(folder / "taco.jsonl", many_taco(size))
@@ -83,7 +81,8 @@ def prepare(name: str, folder: Path, size: int) -> Door:
         return Door("run_perturbation.py", ["-i", "tasks.jsonl", "-o", "ptb.jsonl"], ("ptb.jsonl",))
     if name == "contexts":
         make_model(folder / "model")
-        write(folder / "judged.jsonl", trajectories(size))
+        tasks = [row(GOLDEN[n % len(GOLDEN)] | {"id": f"task {n}"}) for n in range(size)]
+        write(folder / "judged.jsonl", tasks)
         arguments = ["-i", "judged.jsonl", "-o", "contexts.jsonl", "--model_name", "model"]
         return Door("process_multi_turn_taco.py", arguments, ("contexts.jsonl",))
     if name == "parquet":
@@ -92,6 +91,5 @@ def prepare(name: str, folder: Path, size: int) -> Door:
         data = ["--train_data_file", "contexts.jsonl", "--val_data_file", "contexts.jsonl"]
         files = ("out/train.parquet", "out/test.parquet")
         return Door("verl_preproc_multi_turn.py", ["--local_dir", "out", *data], files)
-    assert name == "codenet"
     tree(folder / "net", {f"p{n:05d}": programs(6, 6) for n in range(size)})
     return Door("preproc_codenet.py", ["-i", "net", "-o", "groups.parquet"], ("groups.parquet",))

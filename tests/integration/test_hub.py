@@ -1,13 +1,10 @@
 """Data sets of a hub: by name, split and file, from the cache when it is gone, and in clear words if not."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -18,6 +15,7 @@ from hub_server import SHA, hub
 
 ROOT = Path(__file__).parents[2]
 pytestmark = pytest.mark.slow
+
 
 # One process for several names: the libraries take seconds to load.
 PROBE = """
@@ -34,7 +32,7 @@ for name in sys.argv[1:]:
 """
 
 
-def run(command: list[str], folder: Path, address: str) -> subprocess.CompletedProcess[str]:
+def run(command, folder, address):
     environment = {name: value for name, value in os.environ.items() if name != "HF_HUB_OFFLINE"}
     environment |= {"HF_ENDPOINT": address, "HF_HOME": str(folder / "hf"), "PYTHONPATH": str(ROOT)}
     return subprocess.run(
@@ -42,13 +40,13 @@ def run(command: list[str], folder: Path, address: str) -> subprocess.CompletedP
     )
 
 
-def probe(names: list[str], folder: Path, address: str) -> list[Any]:
+def probe(names, folder, address):
     done = run(["-c", PROBE, *names], folder, address)
     assert done.returncode == 0, done.stderr
     return [json.loads(line) for line in done.stdout.splitlines()]
 
 
-def test_data_sets_of_a_hub(tmp_path: Path) -> None:
+def test_data_sets_of_a_hub(tmp_path):
     write(tmp_path / "set" / "train.jsonl", [task(i) for i in range(5)])
     write(tmp_path / "set" / "validation.jsonl", [task(i) for i in range(3)])
     write(tmp_path / "lcb" / "test6.jsonl", [lcb("a"), lcb("b")])
@@ -59,10 +57,7 @@ def test_data_sets_of_a_hub(tmp_path: Path) -> None:
         door = [str(ROOT / "preproc" / "preproc_lcb_test6.py"), "-i", "livecodebench/code_generation_lite"]
         done = run([*door, "-o", "lcb_v6.jsonl"], tmp_path, address)
     assert (train[:2], validation[:2]) == ([5, SHA], [3, SHA])
-    assert split == (
-        "osunlp/TACO-Cobalt has no split 'dev': "
-        "give one of them as osunlp/TACO-Cobalt:SPLIT (train, validation)"
-    )
+    assert "has no split 'dev'" in split and "(train, validation)" in split
     assert "no such data set" in absent and "HTTP 404" in absent
     assert done.returncode == 0, done.stderr
     assert [row["id"] for row in read(tmp_path / "lcb_v6.jsonl")] == ["a", "b"]
@@ -74,13 +69,7 @@ def test_data_sets_of_a_hub(tmp_path: Path) -> None:
     assert (again[0], again[2]) == (validation[0], validation[2])
     assert unknown.startswith(f"cannot reach {address} for the data set osunlp/TACO-Cobalt-PTB")
     assert "give a local JSONL" in unknown
-
-
-def test_the_default_input_without_a_hub(tmp_path: Path) -> None:
-    done = run([str(ROOT / "preproc" / "preproc_taco.py")], tmp_path, "http://127.0.0.1:9")
-    assert done.returncode == 2
-    assert done.stderr.startswith(
-        "error: cannot reach http://127.0.0.1:9 for the data set likaixin/TACO-verified"
-    )
-    assert len(done.stderr.splitlines()) == 1
+    done = run([str(ROOT / "preproc" / "preproc_taco.py")], tmp_path, address)  # its default input
+    assert done.returncode == 2 and len(done.stderr.splitlines()) == 1
+    assert done.stderr.startswith(f"error: cannot reach {address} for the data set likaixin/TACO-verified")
     assert not (tmp_path / "data").exists()

@@ -10,7 +10,6 @@ import subprocess
 import sys
 from pathlib import Path
 
-import pyarrow.parquet as parquet
 import pytest
 
 sys.path.append(str(Path(__file__).parents[1] / "unit"))
@@ -23,11 +22,10 @@ from cobalt.evaluation.judge import JudgeSettings, judge_file
 from cobalt.evaluator import LocalEvaluator
 from cobalt.prompts import ALL_PASSED_MARKER, FEEDBACK_MARKER, JUDGE_FIELDS, load
 from cobalt.rollouts.multi_turn import multi_turn
-from cobalt.rollouts.settings import MultiTurnSettings, RolloutSettings
-from cobalt.rollouts.single_turn import single_turn
+from cobalt.rollouts.settings import MultiTurnSettings
+from cobalt.tasks.livecodebench import main as lcb_main
 from cobalt.text import extract_code
 
-ROOT = Path(__file__).resolve().parents[2]
 PUBLISHED = Path(os.environ.get("COBALT_PUBLISHED_REPO", ""))
 pytestmark = [
     pytest.mark.slow,
@@ -49,8 +47,6 @@ class Handle:
         if self.name == "Evaluator":
             return GIVEN["verdicts"][request["code"]]
         print(json.dumps(messages), file=SENT, flush=True)
-        if not is_batch:
-            return {"responses": GIVEN["answers"][0][:1] * n}
         turn = len(messages[0]) // 2 - 1
         return {"responses": [answers[turn] for answers in GIVEN["answers"]]}
 
@@ -109,22 +105,11 @@ def published(tmp_path):
     return run
 
 
-def ours(script, *arguments):
-    done = subprocess.run(
-        [sys.executable, str(ROOT / script), *map(str, arguments)],
-        capture_output=True, text=True, timeout=120,
-    )  # fmt: skip
-    assert done.returncode == 0, done.stderr
-
-
-def task(prompts):
-    tests = {name: TESTS for name in ("test_cases", "public_test_cases", "hidden_test_cases")}
-    return {"id": "a", "instruction": prompts.wrap("Add {them}."), "difficulty": "EASY", **tests}
-
-
 async def test_a_dialogue_is_the_published_one_byte_for_byte(file, published, tmp_path):
     prompts = load(str(file))
-    source = write(tmp_path / "in.jsonl", [task(prompts) | {"responses": [each[0] for each in ANSWERS]}])
+    tests = {name: TESTS for name in ("test_cases", "public_test_cases", "hidden_test_cases")}
+    row = {"id": "a", "instruction": prompts.wrap("Add {them}."), "difficulty": "EASY", **tests}
+    source = write(tmp_path / "in.jsonl", [row | {"responses": [each[0] for each in ANSWERS]}])
     turns = len(ANSWERS[0])
 
     def reply(messages, sampling, index):
@@ -149,22 +134,6 @@ async def test_a_dialogue_is_the_published_one_byte_for_byte(file, published, tm
     assert all(FEEDBACK_MARKER in each for each in said) and ALL_PASSED_MARKER in said[3]
 
 
-async def test_the_first_message_is_the_published_one(file, published, tmp_path):
-    prompts = load(str(file))
-    source = write(tmp_path / "in.jsonl", [task(prompts)])
-    engine = ScriptedEngine(lambda *_: fence(RIGHT))
-    with LocalEvaluator() as evaluator:
-        await single_turn(
-            source, tmp_path / "ours.jsonl", engine, evaluator, RolloutSettings(n=1, prompts=prompts)
-        )
-    (row,) = read(tmp_path / "ours.jsonl")
-    sent = published(
-        "run_single_turn_vllm.py", "-i", source, "-o", "theirs.jsonl", "-n", 1,
-        verdicts={RIGHT: row["exec_results"][0]}, answers=[[fence(RIGHT)]],
-    )  # fmt: skip
-    assert sent == [engine.requests[0][0]]
-
-
 def test_statements_are_put_as_published(file, published, tmp_path):
     rows = [
         lcb("q1"),
@@ -175,23 +144,9 @@ def test_statements_are_put_as_published(file, published, tmp_path):
     (tmp_path / "data").mkdir()
     published("preproc/preproc_lcb_test6.py")
     mine = tmp_path / "mine.jsonl"
-    ours("preproc/preproc_lcb_test6.py", "-i", tmp_path / "test6.jsonl", "-o", mine, "--prompts", file)
+    assert lcb_main(["-i", str(tmp_path / "test6.jsonl"), "-o", str(mine), "--prompts", str(file)]) == 0
     theirs = {row["id"]: row["instruction"] for row in read(tmp_path / "data/lcb_v6.jsonl")}
     assert {row["id"]: row["instruction"] for row in read(mine)} == theirs and len(theirs) == 3
-
-
-def test_single_turn_prompts_are_the_published_ones(file, published, tmp_path):
-    source = write(tmp_path / "tasks.jsonl", [task(load(str(file)))])
-    files = ("--train_data_file", source, "--val_data_file", source)
-    for folder in ("ours", "theirs"):
-        (tmp_path / folder).mkdir()
-    published("preproc/verl_preproc_single_turn.py", *files, "--local_dir", "theirs")
-    ours("preproc/verl_preproc_single_turn.py", *files, "--local_dir", tmp_path / "ours", "--prompts", file)
-    mine, theirs = (
-        parquet.read_table(tmp_path / folder / "train.parquet")["prompt"].to_pylist()
-        for folder in ("ours", "theirs")
-    )
-    assert mine == theirs
 
 
 async def test_the_judge_is_told_what_is_published(file, published, tmp_path):

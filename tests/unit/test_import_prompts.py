@@ -11,14 +11,13 @@ from cobalt.prompts import (
     ALL_PASSED_MARKER,
     DEFAULT,
     FEEDBACK_MARKER,
-    JUDGE_FIELDS,
     PROBLEM_MARKER,
     VERDICT_MARKER,
     load,
 )
 
 sys.path.append(str(Path(__file__).parents[2] / "scripts"))
-from import_prompts import checked, find, main
+from import_prompts import find, main
 
 FEEDBACK = f"It ran.\n\n{FEEDBACK_MARKER}\n"
 PASSED = f"{ALL_PASSED_MARKER}. Look again."
@@ -110,52 +109,42 @@ def values(folder):
 
 def test_all_texts_are_found(clone, tmp_path, capsys):
     out = tmp_path / "prompts.json"
+    for path in clone.rglob("*.py"):  # line ends of Windows make no difference
+        path.write_bytes(path.read_bytes().replace(b"\n", b"\r\n"))
     assert main([str(clone), "-o", str(out)]) == 0
     prompts, said = load(str(out)), capsys.readouterr().out
     assert prompts.sha256 in said and prompts.judge_sha256 in said and "preproc/preproc_lcb.py:4" in said
     assert json.loads(out.read_text()) == PROMPTS
+    (clone / "run_llm_judge.py").unlink()  # without a judge its prompts stay ours
+    assert main([str(clone), "-o", str(out)]) == 0
+    assert "no judge" in capsys.readouterr().out
+    assert load(str(out)).judge_sha256 == DEFAULT.judge_sha256
+    assert not any(name.startswith("judge") for name in json.loads(out.read_text()))
 
 
-def test_windows_line_ends_make_no_difference(clone):
-    for path in clone.rglob("*.py"):
-        path.write_bytes(path.read_bytes().replace(b"\n", b"\r\n"))
-    assert values(clone) == PROMPTS
-
-
+TEMPLATE = f'FEEDBACK_TEMPLATE = """It ran.\n\n{FEEDBACK_MARKER}\n{{}}"""'
 FILLED = "FEEDBACK_TEMPLATE.format(said)"
 QUOTED = FEEDBACK.replace("\n", "\\n")
 
 
 @pytest.mark.parametrize(
-    "made",
+    ("constants", "made"),
     [
-        f'"{QUOTED}" + said',
-        f'f"{QUOTED}{{said}}"',
-        f'"{QUOTED}{{}}".format(said)',
-        f'"{QUOTED}{{text}}".format(text=said)',
-        f'"{QUOTED}%s" % said',
-        f'"{QUOTED}%(text)s" % {{"text": said}}',
-        f'"{QUOTED}<text>".replace("<text>", said)',
-        f'"\\n".join(["It ran.", "", "{FEEDBACK_MARKER}", said])',
-        f'textwrap.dedent("""\\\n    It ran.\n\n    {FEEDBACK_MARKER}\n    """) + said',
-    ],
-)
-def test_ways_to_fill_a_template(clone, made):
-    change(clone, FILLED, made)
-    assert values(clone) == PROMPTS
-
-
-@pytest.mark.parametrize(
-    ("constants", "used"),
-    [
+        ("", f'"{QUOTED}" + said'),
+        ("", f'f"{QUOTED}{{said}}"'),
+        ("", f'"{QUOTED}{{}}".format(said)'),
+        ("", f'"{QUOTED}%(text)s" % {{"text": said}}'),
+        ("", f'"{QUOTED}<text>".replace("<text>", said)'),
+        ("", f'"\\n".join(["It ran.", "", "{FEEDBACK_MARKER}", said])'),
+        ("", f'textwrap.dedent("""\\\n    It ran.\n\n    {FEEDBACK_MARKER}\n    """) + said'),
         (f'HEAD = "It ran.\\n\\n"\nMARK = "{FEEDBACK_MARKER}"', 'f"{HEAD}{MARK}\\n{said}"'),
         (f'HEAD = "It ran.\\n\\n"\nTAIL = HEAD + "{FEEDBACK_MARKER}\\n%s"', "TAIL % said"),
         (f'class Texts:\n    T = "{QUOTED}{{}}"', "Texts.T.format(said)"),
     ],
 )
-def test_constants_are_put_together(clone, constants, used):
-    change(clone, f'FEEDBACK_TEMPLATE = """It ran.\n\n{FEEDBACK_MARKER}\n{{}}"""', constants)
-    change(clone, FILLED, used)
+def test_ways_to_fill_a_template(clone, constants, made):
+    change(clone, TEMPLATE, constants)
+    change(clone, FILLED, made)
     assert values(clone) == PROMPTS
 
 
@@ -163,7 +152,6 @@ def test_constants_are_put_together(clone, constants, used):
     ("line", "used"),
     [
         ("from texts import SYS, TOLD as TEMPLATE", "TEMPLATE"),
-        ("from .texts import SYS, TOLD", "TOLD"),
         ("import texts\nfrom texts import SYS", "texts.TOLD"),
         ("from lib.texts import SYS, TOLD", "TOLD"),
     ],
@@ -181,21 +169,6 @@ def test_constants_of_other_files(clone, line, used):
     assert values(clone) == PROMPTS
 
 
-def test_what_the_template_is_filled_with_in_the_source_is_read_too(clone):
-    change(clone, f'said = "{PASSED}"', f'return FEEDBACK_TEMPLATE.format("{PASSED}")')
-    change(clone, f'["{NO_CODE}"]', f'[FEEDBACK_TEMPLATE.format("{NO_CODE}")]')
-    assert values(clone) == PROMPTS
-
-
-def test_without_a_judge_its_prompts_stay_ours(clone, tmp_path, capsys):
-    (clone / "run_llm_judge.py").unlink()
-    out = tmp_path / "prompts.json"
-    assert main([str(clone), "-o", str(out)]) == 0
-    assert "no judge" in capsys.readouterr().out
-    assert load(str(out)).judge_sha256 == DEFAULT.judge_sha256
-    assert not any(name.startswith("judge") for name in json.loads(out.read_text()))
-
-
 RUNNERS, VLLM, JUDGES = "run_multi_turn_*.py", "run_multi_turn_vllm.py", "run_llm_judge.py"
 HERE = r"run_multi_turn_\w+\.py:\d+.*"
 
@@ -205,14 +178,11 @@ HERE = r"run_multi_turn_\w+\.py:\d+.*"
     [
         (RUNNERS, f"{FEEDBACK_MARKER}\n", "Outcome:\n", HERE + "'feedback' must have 'Here"),
         (RUNNERS, '{}"""\nraise', '"""\nraise', HERE + "'feedback' must have 'Here .* filled in after it"),
-        (RUNNERS, f"{FEEDBACK_MARKER}\n{{}}", f"{FEEDBACK_MARKER} {{}}", HERE + "followed by a newline"),
         (RUNNERS, f"It ran.\n\n{FEEDBACK_MARKER}", f"{{}}. {FEEDBACK_MARKER}", HERE + "2 values filled in"),
         (RUNNERS, f'"{PASSED}"', f'"Good. {PASSED}"', HERE + "'all_passed' must begin with"),
         (RUNNERS, f'"{PASSED}"', 'f"{ALL} {n}"', "'all_passed' was not found"),
         (RUNNERS, f'["{NO_CODE}"]', f'[f"{NO_CODE} {{n}}"]', HERE + "'no_code' has a value filled in"),
         (VLLM, "four rules", "five rules", rf"'system' has several wordings, in {HERE}, {HERE}"),
-        (VLLM, "It ran.", "It ran!", rf"'feedback' has several wordings, in {HERE}, {HERE}"),
-        (VLLM, "Look again", "Look", "'all_passed' has several wordings"),
         ("preproc/*.py", PROBLEM_MARKER, "Solve:", r"preproc/preproc_lcb\.py:4: .*'instruction' must have"),
         (JUDGES, VERDICT_MARKER, "Verdict:", r"run_llm_judge\.py:8: prompt 'judge_system' must have"),
         (JUDGES, ', row["patch"]', "", r"run_llm_judge\.py:7, .*'judge_instruction' must have question, "),
@@ -226,11 +196,12 @@ def test_what_is_missing_or_unclear_is_said_and_nothing_is_written(clone, tmp_pa
     assert not out.exists()
 
 
-def test_braces_that_nothing_is_filled_in_are_text(clone):
+def test_what_the_source_itself_fills_in_and_braces_that_are_text(clone):
+    change(clone, f'said = "{PASSED}"', f'return FEEDBACK_TEMPLATE.format("{PASSED}")')
+    change(clone, f'["{NO_CODE}"]', f'[FEEDBACK_TEMPLATE.format("{NO_CODE}")]')
+    assert values(clone) == PROMPTS
     change(clone, "You are a test.", "Answer {like} {}.")
-    change(clone, PASSED, PASSED + " {}")
     assert values(clone)["system"] == "Answer {like} {}.\nKeep four rules."
-    assert values(clone)["all_passed"] == PASSED + " {}"
 
 
 def test_a_text_that_is_continued_elsewhere_is_not_taken_for_a_whole(clone):
@@ -244,18 +215,11 @@ def test_a_text_that_is_continued_elsewhere_is_not_taken_for_a_whole(clone):
 def test_files_that_cannot_be_read_are_named_when_something_is_missing(clone, tmp_path):
     for path in clone.glob("run_multi_turn_*.py"):
         path.write_text(RUNNER + "\nprint 1\n")
-    with pytest.raises(InputError, match=r"not readable by this Python: run_multi_turn_litellm.py \(line"):
-        find(clone)
     (tmp_path / "empty").mkdir()
-    with pytest.raises(InputError, match="no Python files"):
-        find(tmp_path / "empty")
-    with pytest.raises(InputError, match="is not a folder"):
-        main([str(tmp_path / "none")])
-
-
-def test_a_template_in_which_a_judges_fields_are_named(clone):
-    made = "told = (" + " ".join(f'"{name}: " + row["{name}"] + "\\n"' + " +" for name in JUDGE_FIELDS)
-    start, end = JUDGE.index("told ="), JUDGE.index("messages")
-    (clone / "run_llm_judge.py").write_text(JUDGE[:start] + made.rstrip(" +") + ")\n" + JUDGE[end:])
-    wanted = "".join(f"{name}: {{{name}}}\n" for name in JUDGE_FIELDS)
-    assert checked(find(clone)).judge_instruction == wanted
+    for folder, message in (
+        (clone, r"not readable by this Python: run_multi_turn_litellm.py \(line"),
+        (tmp_path / "empty", "no Python files"),
+        (tmp_path / "none", "is not a folder"),
+    ):
+        with pytest.raises(InputError, match=message):
+            main([str(folder)])

@@ -1,4 +1,4 @@
-"""The row pipeline: bounded, resumable, honest about failures."""
+"""The row pipeline: bounded, resumable, honest about failures; and how progress is shown."""
 
 import asyncio
 import io
@@ -11,12 +11,12 @@ import time
 
 import pytest
 
+from cobalt import pipeline
 from cobalt.cli import LineProgress, TerminalProgress, make_progress
-from cobalt.errors import InfraError, InputError, SettingsChanged
+from cobalt.errors import InputError, SettingsChanged
 from cobalt.manifest import read_manifest
-from cobalt.output import JsonlWriter, write_jsonl
+from cobalt.output import JsonlWriter, failures_path, write_jsonl
 from cobalt.pipeline import run_rows
-from cobalt.rejects import failures_path
 from cobalt.rows import read_rows
 
 ROWS = [{"id": n, "kept": [n]} for n in range(12)]
@@ -27,14 +27,20 @@ async def double(row):
     return row | {"double": row["id"] * 2}
 
 
+async def same(row):
+    return row
+
+
 def ids(path):
     return [row["id"] for _, row in read_rows(path)]
 
 
 @pytest.fixture
-def run(tmp_path):
+def run(tmp_path, monkeypatch):
+    monkeypatch.setattr(pipeline, "BACKOFF_S", 0.0)
+
     def start(rows, work, **kw):
-        options = {"output": tmp_path / "out.jsonl", "concurrency": 3, "settings": {"n": 1}, "backoff_s": 0.0}
+        options = {"output": tmp_path / "out.jsonl", "concurrency": 3, "settings": {"n": 1}}
         return run_rows(rows, work, **(options | kw))
 
     start.output = tmp_path / "out.jsonl"
@@ -46,25 +52,12 @@ async def test_rows_go_through_in_order_with_unknown_keys(run):
     assert [row for _, row in read_rows(run.output)] == [row | {"double": 2 * row["id"]} for row in ROWS]
     assert (summary.total, summary.written, summary.resumed, summary.failed) == (12, 12, 0, 0)
     assert summary.exit_code == 0 and not failures_path(run.output).exists()
+    await run([ROWS[8], ROWS[2]], double)  # rows of a longer run stay behind those asked for
+    assert ids(run.output) == [8, 2, *(n for n in range(12) if n not in (8, 2))]
 
 
-async def test_concurrency_is_bounded_and_used(run):
-    active = peak = 0
-
-    async def work(row):
-        nonlocal active, peak
-        active += 1
-        peak = max(peak, active)
-        await asyncio.sleep(0.005)
-        active -= 1
-        return row
-
-    await run(ROWS, work, concurrency=4)
-    assert peak == 4
-
-
-async def test_rows_are_read_as_they_are_needed(run):
-    started = []
+async def test_concurrency_is_bounded_and_rows_are_read_as_they_are_needed(run):
+    active, peak, started = 0, 0, []
 
     def rows():
         for row in ROWS:
@@ -72,55 +65,38 @@ async def test_rows_are_read_as_they_are_needed(run):
             yield row
 
     async def work(row):
+        nonlocal active, peak
+        active += 1
+        peak = max(peak, active)
         assert len(started) - row["id"] <= 3
-        await asyncio.sleep(0.001)
+        await asyncio.sleep(0.005)
+        active -= 1
         return row
 
     assert (await run(rows(), work)).written == 12
+    assert peak == 3
 
 
 async def test_a_row_that_keeps_failing_is_recorded_and_redone(run):
+    tried = []
+
     async def work(row):
-        if row["id"] in (0, 5):
+        tried.append(row["id"])
+        if row["id"] in (0, 5) or tried.count(row["id"]) < 2:
             raise RuntimeError(f"bad {row['id']}")
         return row
 
     summary = await run(ROWS, work, retries=2)
-    assert (summary.failed, summary.retried, summary.written, summary.exit_code) == (2, 4, 10, 1)
+    assert (summary.failed, summary.retried, summary.written, summary.exit_code) == (2, 14, 10, 1)
     failures = {row["id"]: row for _, row in read_rows(failures_path(run.output))}
     assert failures.keys() == {0, 5}
     assert failures[0]["error"] == "RuntimeError: bad 0" and failures[0]["attempts"] == 3
     assert "in work" in failures[0]["traceback"]
     assert read_manifest(run.output)["counts"]["failed"] == 2
-
     again = await run(ROWS, double)
     assert (again.resumed, again.written, again.failed) == (10, 2, 0)
     assert ids(run.output) == list(range(12))  # put back in order
     assert not failures_path(run.output).exists()
-
-
-async def test_a_passing_fault_costs_a_retry_only(run):
-    tried = set()
-
-    async def work(row):
-        if row["id"] not in tried:
-            tried.add(row["id"])
-            raise TimeoutError("busy")
-        return row
-
-    summary = await run(ROWS, work)
-    assert (summary.written, summary.retried, summary.failed) == (12, 12, 0)
-
-
-async def test_no_retry_without_retries(run):
-    calls = []
-
-    async def work(row):
-        calls.append(row["id"])
-        raise InfraError("down")
-
-    assert (await run(ROWS[:2], work, retries=0)).failed == 2
-    assert calls == [0, 1]
 
 
 async def test_bad_input_stops_the_run_after_the_rows_in_flight(run):
@@ -136,82 +112,39 @@ async def test_bad_input_stops_the_run_after_the_rows_in_flight(run):
     assert (await run(ROWS, double)).resumed == 2
 
 
-async def test_ids_must_be_there_and_differ(run):
-    with pytest.raises(InputError, match="row 2: 'id' 0 occurs twice"):
-        await run([{"id": 0}, {"id": 0}], double)
-    with pytest.raises(InputError, match="row 1: 'id' must be"):
-        await run([{"name": "x"}], double)
-
-
-async def test_zero_and_its_text_are_two_rows(run):
-    async def work(row):
-        return row
-
-    await run([{"id": 0}], work)
-    summary = await run([{"id": 0}, {"id": "0"}], work)
-    assert (summary.resumed, summary.written) == (1, 1)
-    assert ids(run.output) == [0, "0"]
-
-
-async def test_another_key_than_id(run):
-    async def work(row):
-        return row | {"id": "free"}
-
-    await run([{"judge_seq_id": "b"}, {"judge_seq_id": "a"}], work, key="judge_seq_id")
-    assert [row["judge_seq_id"] for _, row in read_rows(run.output)] == ["b", "a"]
-
-
-async def test_a_result_for_another_row_is_a_failure(run):
-    async def work(row):
-        return row | {"id": row["id"] + 1}
-
-    assert (await run(ROWS[:2], work, retries=0)).failed == 2
-    assert ids(run.output) == []
-
-
-async def test_other_settings_are_refused_and_nothing_changes(run):
-    await run(ROWS[:3], double)
+@pytest.mark.parametrize(
+    ("rows", "kw", "error"),
+    [
+        ([{"id": 0}, {"id": 0}], {}, "row 2: 'id' 0 occurs twice"),
+        ([{"name": "x"}], {}, "row 1: 'id' must be"),
+        (ROWS, {"settings": {"n": 2}}, "n: 1 -> 2"),
+        (ROWS, {"concurrency": 0}, "concurrency"),
+    ],
+)
+async def test_what_is_refused_changes_nothing(run, rows, kw, error):
+    await run([{"id": "first"}], same)
     before = run.output.read_bytes()
-    with pytest.raises(SettingsChanged, match="n: 1 -> 2"):
-        await run(ROWS, double, settings={"n": 2})
-    with pytest.raises(InputError, match="exists"):
-        await run(ROWS, double, resume=False)
-    with pytest.raises(InputError, match="concurrency"):
-        await run(ROWS, double, concurrency=0)
-    assert run.output.read_bytes() == before
-
-
-async def test_a_file_in_use_is_refused(run):
+    with pytest.raises(InputError, match=error) as refusal:
+        await run(rows, same, **kw)
+    assert isinstance(refusal.value, SettingsChanged) == ("settings" in kw)
+    assert run.output.read_bytes().startswith(before)
     with JsonlWriter(run.output), pytest.raises(InputError, match="another run"):
-        await run(ROWS, double)
+        await run(ROWS, same)
 
 
-async def test_a_torn_tail_is_redone_once(run):
-    await run(ROWS, double)
-    run.output.write_bytes(run.output.read_bytes()[:-5])
-    summary = await run(ROWS, double)
-    assert (summary.resumed, summary.written) == (11, 1)
-    assert ids(run.output) == list(range(12))
+async def test_keys_of_rows(run):
+    await run([{"id": 0}], same)
+    summary = await run([{"id": 0}, {"id": "0"}], same)
+    assert (summary.resumed, summary.written) == (1, 1) and ids(run.output) == [0, "0"]
 
+    async def other(row):
+        return row | {"id": 5}
 
-async def test_rows_of_an_earlier_longer_run_are_kept_behind(run):
-    await run(ROWS[:6], double)
-    await run([ROWS[8], ROWS[2]], double)
-    assert ids(run.output) == [8, 2, 0, 1, 3, 4, 5]
-
-
-async def test_the_order_of_completion_can_be_kept(run):
-    async def work(row):
-        await asyncio.sleep(0.05 if row["id"] == 0 else 0)
-        return row
-
-    await run(ROWS[:3], work, ordered=False)
-    assert ids(run.output) == [1, 2, 0]
-
-
-async def test_no_rows(run):
-    assert (await run([], double)).total == 0
-    assert run.output.read_bytes() == b""
+    assert (await run([{"id": 3}], other, retries=0)).failed == 1  # a result for another row
+    cases = run.output.with_name("cases.jsonl")
+    await run([{"case": "b"}, {"case": "a"}], other, key="case", output=cases)
+    assert [row["case"] for _, row in read_rows(cases)] == ["b", "a"]
+    assert (await run([], other, key="case", output=cases)).total == 0
 
 
 async def test_the_manifest_adds_up_over_runs(run, tmp_path):
@@ -251,19 +184,8 @@ async def test_cancelling_the_caller_cancels_the_work(run):
     assert (await run(ROWS, double)).written == 12
 
 
-async def test_a_full_disk_ends_the_run(run, monkeypatch):
-    async def broken(self, row):
-        raise InfraError("No space left on device")
-
-    with monkeypatch.context() as patch:
-        patch.setattr(JsonlWriter, "write", broken)
-        with pytest.raises(InfraError, match="No space left"):
-            await run(ROWS, double)
-    assert (await run(ROWS, double)).written == 12
-
-
-def test_progress_lines():
-    stream = io.StringIO()
+def test_progress_is_lines_or_bars():
+    stream, quiet = io.StringIO(), io.StringIO()
     progress = LineProgress(stream, every_s=0)
     for done in (0, 3, 3, 10):
         progress.advance("collect", done, 10, failed=done // 10, retried=0)
@@ -271,19 +193,16 @@ def test_progress_lines():
     assert lines[0] == "collect: 0/10" and lines[-1] == "collect: 10/10, failed 1"
     assert len(lines) == 4  # also while no row is done
     assert all(line.startswith("collect: 3/10, ") and line.endswith(" s left") for line in lines[1:3])
-    quiet = io.StringIO()
-    for done in range(11):
-        LineProgress.advance(progress := progress if done else LineProgress(quiet), "x", done, 10)
+    with make_progress(quiet) as progress:
+        for done in range(11):
+            progress.advance("x", done, 10)
     assert quiet.getvalue().splitlines() == ["x: 0/10", "x: 10/10"]
-    assert isinstance(make_progress(quiet), LineProgress)
-
-
-def test_progress_bars_release_the_terminal():
-    stream = io.StringIO()
-    with TerminalProgress(stream) as progress:
-        progress.advance("collect", 2, 10, failed=1)
-        progress.advance("train", 0, None)
-    assert "collect" in stream.getvalue() and "2/10" in stream.getvalue() and "failed 1" in stream.getvalue()
+    stream.isatty = lambda: True
+    with make_progress(stream) as progress:
+        assert isinstance(progress, TerminalProgress)
+        progress.advance("train", 2, 10, failed=1)
+        progress.advance("train", 3, None)
+    assert "train" in stream.getvalue() and "failed 1" in stream.getvalue()
 
 
 SCRIPT = textwrap.dedent("""
@@ -304,35 +223,20 @@ SCRIPT = textwrap.dedent("""
 """)
 
 
-def _interrupted(output, work_s, signals):
-    process = subprocess.Popen(
-        [sys.executable, "-c", SCRIPT, str(output), str(work_s)],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
+@pytest.mark.parametrize(
+    ("signals", "seconds", "kept"),
+    [([signal.SIGINT], 0.5, 2), ([signal.SIGTERM], 0.5, 2), ([signal.SIGINT] * 2, 60, 0)],
+)
+def test_an_interrupt_finishes_the_rows_in_flight_and_a_second_one_stops(tmp_path, signals, seconds, kept):
+    output = tmp_path / "out.jsonl"
+    command = [sys.executable, "-c", SCRIPT, str(output), str(seconds)]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     assert process.stdout.readline() == "0\n"  # work has begun
     for number in signals:
         process.send_signal(number)
         time.sleep(0.3)
     _, errors = process.communicate(timeout=30)
-    return process.returncode, errors
-
-
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_an_interrupt_finishes_the_rows_in_flight(tmp_path, number):
-    output = tmp_path / "out.jsonl"
-    code, errors = _interrupted(output, 0.5, [number])
-    assert code == 130
-    assert "finishing the rows in flight" in errors
-    assert f"interrupted: collect: 2 of 50 rows are in {output}" in errors
-    assert "Traceback" not in errors
-    assert sorted(ids(output)) == [0, 1]
-    assert json.loads((tmp_path / "out.jsonl.manifest.json").read_text())["counts"]["written"] == 2
-
-
-def test_a_second_interrupt_stops_at_once(tmp_path):
-    started = time.monotonic()
-    code, errors = _interrupted(tmp_path / "out.jsonl", 60, [signal.SIGINT, signal.SIGINT])
-    assert code == 130 and "0 of 50 rows" in errors and "Traceback" not in errors
-    assert time.monotonic() - started < 30
+    assert process.returncode == 130 and "Traceback" not in errors
+    assert f"{kept} of 50 rows are in {output}" in errors
+    assert sorted(ids(output)) == list(range(kept))
+    assert json.loads((tmp_path / "out.jsonl.manifest.json").read_text())["counts"]["written"] == kept

@@ -1,7 +1,5 @@
 """Which trajectories are kept."""
 
-from __future__ import annotations
-
 import itertools
 import random
 
@@ -17,7 +15,6 @@ from cobalt.contexts.select import (
     combined_rate,
     max_variance_subset,
     select,
-    spread,
 )
 from cobalt.errors import InputError
 
@@ -25,102 +22,62 @@ RATE = st.sampled_from([0.0, 0.1, 0.25, 1 / 3, 0.5, 0.7, 1.0])
 TRAJECTORIES = st.lists(st.lists(RATE, min_size=3, max_size=3), min_size=1, max_size=16)
 
 
-def gains(*spreads: float) -> list[list[float]]:
+def gains(*spreads):
     """Trajectories that end at 1.0 and have the spreads given."""
     return [[1.0 - d, 1.0 - d, 1.0] for d in spreads]
 
 
-@pytest.mark.parametrize(
-    ("hidden", "public", "n_public", "n_tests", "expected"),
-    [
-        (1, 1, 4, 20, 1.0),
-        (0, 0, 4, 20, 0.0),
-        (0.5, 1, 4, 20, 0.6),
-        (1, 0.5, 2, 8, 0.875),
-        (0.5, 1, 3, 3, 1.0),
-    ],
-)
-def test_combined_rate_weighs_by_the_number_of_tests(
-    hidden: float, public: float, n_public: int, n_tests: int, expected: float
-) -> None:
-    assert combined_rate(hidden, public, n_public=n_public, n_tests=n_tests) == expected
-
-
 @given(st.integers(1, 60), st.data())
-def test_combined_rate_is_perfect_only_if_both_are(n_tests: int, data: st.DataObject) -> None:
+def test_combined_rate_weighs_by_the_number_of_tests(n_tests, data):
     n_public = data.draw(st.integers(1, n_tests))
     hidden = data.draw(st.integers(0, n_tests - n_public)) / max(1, n_tests - n_public)
     public = data.draw(st.integers(0, n_public)) / n_public
     rate = combined_rate(hidden, public, n_public=n_public, n_tests=n_tests)
-    assert 0.0 <= rate <= 1.0
     assert (rate == 1.0) == (public == 1.0 and (hidden == 1.0 or n_public == n_tests))
+    array = (np.array([hidden]) * (n_tests - n_public) + np.array([public]) * n_public) / n_tests
+    assert rate == array[0]  # to the last bit
 
 
-@given(st.lists(RATE, min_size=3, max_size=3), st.lists(RATE, min_size=3, max_size=3), st.integers(4, 21))
-def test_rates_have_the_bits_of_the_array_formula(
-    hidden: list[float], public: list[float], n_tests: int
-) -> None:
-    array = (np.array(hidden) * (n_tests - 4) + np.array(public) * 4) / n_tests
-    ours = [combined_rate(h, p, n_public=4, n_tests=n_tests) for h, p in zip(hidden, public, strict=True)]
-    assert ours == array.tolist()
-
-
-def test_skip_rule_needs_every_sample_to_pass_everything() -> None:
+def test_skip_rule_and_candidates():
     assert all_solved([{"passing": [True, True]}, {"passing": [True]}])
     assert not all_solved([{"passing": [True, True]}, {"passing": [True, False]}])
-
-
-def test_candidates() -> None:
     rates = [[0.0, 0.5, 1.0], [1.0, 0.5, 0.0], [1.0, 1.0, 1.0], [0.0, 0.0, 0.0], [0.0, 0.9, 0.5], None]
     assert candidate_indices(rates) == [0, 1]
     assert candidate_indices(rates, validation=True) == [0, 1, 4]
 
 
-def test_collapse_counts_as_much_as_a_gain() -> None:
-    assert spread([1.0, 0.2, 0.5]) == spread([0.2, 0.5, 1.0])
-
-
-def test_published_example() -> None:
-    assert max_variance_subset([0.1, 0.2, 0.3, 0.9, 1, 0.5], 4) == [0, 1, 3, 4]
-
-
 @pytest.mark.parametrize(
     ("values", "expected"),
     [
+        ([0.1, 0.2, 0.3, 0.9, 1, 0.5], [0, 1, 3, 4]),  # published example
         ([], []),
-        ([0.3], [0]),
         ([0.9, 0.1, 0.5, 0.2], [0, 1, 2, 3]),  # no more than four: in the given order
         ([0.5] * 6, [0, 1, 2, 3]),
         ([0.25, 0.25, 0.25, 0.25, 1.0], [0, 1, 2, 4]),  # k=1, 2 and 3 tie: the first wins
         ([1.0, 0.25, 1.0, 0.25, 1.0, 0.25], [1, 3, 2, 4]),
         ([1.0, 0.0, 0.9, 0.9, 0.9, 0.9], [1, 2, 3, 0]),  # the same values for k=1, 2 and 3
-        ([0.1, 0.1, 0.1, 0.1, 0.1, 1.0], [0, 1, 2, 5]),
     ],
 )
-def test_max_variance_subset(values: list[float], expected: list[int]) -> None:
+def test_max_variance_subset(values, expected):
     assert max_variance_subset(values, 4) == expected
 
 
 @given(st.lists(st.floats(0.01, 1), min_size=5, max_size=9))
-def test_subset_has_the_largest_variance_of_all(values: list[float]) -> None:
+def test_subset_has_the_largest_variance_of_all(values):
     chosen = max_variance_subset(values, 4)
     assert len(set(chosen)) == 4
     best = max(float(np.var(subset)) for subset in itertools.combinations(values, 4))
     assert np.var([values[i] for i in chosen]) == pytest.approx(best, abs=1e-12)
 
 
-def test_validation_keeps_the_smallest_change() -> None:
+def test_validation_keeps_the_smallest_change_and_training_at_most_four():
     assert select([[0.0, 1.0], [0.2, 0.5], [0.5, 0.2], [0.4, 0.4]], validation=True) == [1]
     assert select([[1.0, 0.75], [0.25, 0.0], [0.5, 0.5]], validation=True) == [0]  # tie: the first
     assert select([[0.5, 0.5]], validation=True) == []
+    assert select(gains(0.1, 0.2, *([0.5] * 16), 0.9, 1.0)) == [0, 1, 18, 19]
 
 
-def test_more_than_sixteen_samples() -> None:
-    spreads = [0.1, 0.2, *([0.5] * 16), 0.9, 1.0]
-    assert select(gains(*spreads)) == [0, 1, 18, 19]
-
-
-def test_rules_of_ablations() -> None:
+def test_rules_of_ablations():
     rates = [[0.5, 0.5], *gains(0.1, 0.2, 0.3, 0.4, 0.5, 0.6), [0.0, 0.5]]
     assert select(rates, selection="all") == candidate_indices(rates) == [1, 2, 3, 4, 5, 6]
     assert select(rates, selection="none") == []
@@ -130,22 +87,9 @@ def test_rules_of_ablations() -> None:
     counts = [sum(i in kept for kept in drawn) for i in range(len(rates))]
     assert counts[0] == counts[7] == 0  # no candidates
     assert all(133 - 30 < count < 133 + 30 for count in counts[1:7])  # two of three draws: 4.5 deviations
-    assert select(rates[:3], selection="random", draw=random.Random(0)) == [1, 2]
     for selection in SELECTIONS:  # the rule for validation is one
         assert select(rates, validation=True, selection=selection, draw=random.Random(0)) == [1]
-
-
-def test_rules_that_cannot_be_applied() -> None:
     with pytest.raises(InputError, match=r"max_variance, random, all, none, got 'best'"):
-        select([[0.5, 1.0]], selection="best")  # type: ignore[arg-type]
+        select([[0.5, 1.0]], selection="best")
     with pytest.raises(InputError, match="needs draw"):
         select([[0.5, 1.0]], selection="random")
-
-
-@given(TRAJECTORIES)
-def test_selection_keeps_candidates_only(rates: list[list[float]]) -> None:
-    kept, candidates = select(rates), candidate_indices(rates)
-    assert set(kept) <= set(candidates)
-    assert len(kept) == len(set(kept)) == min(4, len(candidates))
-    assert set(candidates) <= set(candidate_indices(rates, validation=True))
-    assert len(select(rates, validation=True)) == bool(candidate_indices(rates, validation=True))

@@ -1,25 +1,33 @@
-"""TACO rows to tasks: the published filters, in the published order (arXiv 2602.03806)."""
+"""A row of TACO to a task: the published filters, in the published order (arXiv 2602.03806), and whether one
+of its reference programs solves it.
+"""
 
 from __future__ import annotations
 
 import json
 import pickle
+import random
 import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, get_args
 
-from cobalt.errors import InputError
-from cobalt.prompts import Prompts, function_statement
-from cobalt.rows import Row, require, row_id
-from cobalt.tasks.statements import statement_key
+from cobalt.cli import Progress
+from cobalt.errors import InfraError, InputError
+from cobalt.evaluator import Evaluator
+from cobalt.evaluator.checker import Rule
+from cobalt.pipeline import run_rows
+from cobalt.prompts import Prompts
+from cobalt.rows import Row, read_rows, require, row_id
+from cobalt.tasks.own import make_task, statement_key
 from cobalt.testcases import TestCases
 
 MIN_TESTS = 8
 MIN_LETTERS = 100
 MAX_TESTS, SHORTEST = 20, 5
 MAX_DIGITS = 4000  # of a number that Python may turn to text and back without asking
+MAX_SOLUTIONS = 16
 
 Functional = Literal["stdin", "call", "drop"]
 FUNCTIONAL: tuple[Functional, ...] = get_args(Functional)
@@ -34,6 +42,9 @@ RULES = {
     "functional": "asks for a function (--functional drop)",
     "unverified": "no reference solution passes (--require_verified)",
 }
+
+_REMOTE_WORKERS = 16  # of a service, which does not tell
+_UNTIL_WRONG = Rule(stop_on_first_failure=True)
 
 
 @dataclass(frozen=True)
@@ -58,20 +69,10 @@ class TacoTask:
 
     def row(self, verified: bool | None, prompts: Prompts, num_public: int) -> Row:
         """The row of the task (`cobalt.schema.TaskRow`)."""
-        public, hidden = self.tests.divided(num_public)
-        statement = self.question
-        if self.tests.fn_name is not None:
-            statement = function_statement(statement, self.tests.fn_name, self.starter_code)
-        row: Row = {
-            "id": self.task_id,
-            "difficulty": self.difficulty,
-            "question": self.question,
-            "instruction": prompts.wrap(statement),
-            "test_cases": self.tests.to_json(),
-            "public_test_cases": public.to_json(),
-            "hidden_test_cases": hidden.to_json(),
-            "verified": verified,
-        }
+        row = make_task(
+            self.task_id, self.question, self.tests.pairs(), public=num_public, fn_name=self.tests.fn_name,
+            starter_code=self.starter_code, difficulty=self.difficulty, prompts=prompts, verified=verified,
+        )  # fmt: skip
         return row if self.fn_name is None else row | {"fn_name": self.fn_name}
 
 
@@ -98,7 +99,10 @@ def filter_row(row: Row, where: str, functional: Functional = "stdin") -> TacoTa
     solutions = _json_field(row, "solutions", list, where)
     if not isinstance(solutions, list) or not all(isinstance(each, str) for each in solutions):
         raise InputError(f"{where}: field 'solutions' must be a list of programs")
-    given = _input_output(row, where)
+    given = _json_field(row, "input_output", dict, where)
+    for name in ("inputs", "outputs"):
+        if not isinstance(given, dict) or name not in given:
+            raise InputError(f"{where}: field 'input_output': '{name}' is missing")
     fn_name = given.get("fn_name") or None
     if fn_name is not None and (not isinstance(fn_name, str) or not fn_name.isidentifier()):
         raise InputError(f"{where}: field 'input_output': 'fn_name' must be a name, got {fn_name!r}")
@@ -161,17 +165,6 @@ def _plain_json(values: list[Any]) -> bool:
     return True
 
 
-def _input_output(row: Row, where: str) -> dict[str, Any]:
-    given = _json_field(row, "input_output", dict, where)
-    place = f"{where}: field 'input_output'"
-    if not isinstance(given, dict):
-        raise InputError(f"{place} must hold an object with 'inputs' and 'outputs'")
-    for name in ("inputs", "outputs"):
-        if name not in given:
-            raise InputError(f"{place}: '{name}' is missing")
-    return given
-
-
 def _json_field(row: Row, name: str, kind: type, where: str) -> Any:
     """A field of some kind, or JSON text of it, with numbers of any length."""
     value = require(row, name, (str, dict) if kind is dict else (kind, str), where)
@@ -207,3 +200,70 @@ class TaskSpool:
 
     def __exit__(self, *_: object) -> None:
         self._file.close()
+
+
+async def try_references(task: TacoTask, evaluator: Evaluator, seed: int, limit: int = MAX_SOLUTIONS) -> Row:
+    """Run the reference programs of a task, one after another, until one passes all tests.
+
+    At most `limit` are tried, in an order drawn for each task from `seed` and its id. A function is right if
+    it gives the expected values when it is called with the arguments, or else in the published way, with the
+    words of the flattened input. Returns `{id, verified, tried, solution, way}`: `verified` is null if there
+    is nothing to try, `solution` the index of the program that passed. Raises InfraError if one gets no
+    verdict.
+    """
+    order = list(range(len(task.solutions)))
+    random.Random(f"solutions {seed} {task.task_id!r}").shuffle(order)
+    order = order[:limit]
+    found: Row = {"id": task.task_id, "verified": False if order else None, "tried": 0}
+    for tried, index in enumerate(order, start=1):
+        found["tried"] = tried
+        for way, code, tests in _attempts(task, task.solutions[index]):
+            result = await evaluator.aevaluate(code, tests, rule=_UNTIL_WRONG)
+            if result["status"] == "infra_error":
+                raise InfraError(f"task {task.task_id!r}: {result['feedback'][0]}")
+            if all(result["passing"]):
+                return found | {"verified": True, "solution": index, "way": way}
+    return found
+
+
+async def verify(
+    tasks: TaskSpool,
+    evaluator: Evaluator,
+    output: Path,
+    settings: dict[str, Any],
+    progress: Progress | None,
+) -> dict[str | int, bool | None]:
+    """Verdicts on all tasks by key, kept in `OUTPUT.verdicts.jsonl`; those of an earlier run are used again.
+    `settings` have `seed` and `max_solutions`.
+
+    Raises SettingsChanged if that was under other settings, InfraError if a task got no verdict.
+    """
+    path = Path(f"{output}.verdicts.jsonl")
+
+    async def work(row: Row) -> Row:
+        return await try_references(row["task"], evaluator, settings["seed"], settings["max_solutions"])
+
+    done = await run_rows(
+        tasks, work, output=path, label="reference solutions", progress=progress,
+        concurrency=2 * getattr(evaluator, "workers", _REMOTE_WORKERS),
+        settings={"stage": "reference solutions"} | settings,
+        extra={"evaluator": {"name": evaluator.name, "isolation": evaluator.isolation}},
+    )  # fmt: skip
+    if done.failed:
+        raise InfraError(
+            f"{done.failed} tasks have no verdict on their reference solutions "
+            f"(see {path}.failures.jsonl); run the same command again to try them again"
+        )
+    return {row["id"]: row["verified"] for _, row in read_rows(path)}
+
+
+def _attempts(task: TacoTask, code: str) -> Iterator[tuple[str, str, TestCases]]:
+    """(way, program, tests) in the order in which they are tried."""
+    if task.fn_name is None:
+        yield "stdin", code, task.tests
+        return
+    if task.calls is not None:
+        yield "call", code, task.calls
+    if task.texts is not None:
+        # The published way: call it with the words of one line, and print.
+        yield "split", f"{code}\nprint({task.prefix}{task.fn_name}(*input().split()))", task.texts
