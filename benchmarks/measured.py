@@ -1,4 +1,4 @@
-"""What the benches share: the file of every round."""
+"""What the benches share: the file that `cobalt plan --bench` reads."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from cobalt.files import atomic_write
 
 def output_flag(flags: Parser) -> None:
     """``--json FILE``."""
-    said = "write every round as JSON"
+    said = "write every round as JSON, which cobalt plan --bench reads"
     flags.add_argument("-o", "--output", "--json", metavar="FILE", help=said)
 
 

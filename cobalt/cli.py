@@ -185,3 +185,14 @@ class TerminalProgress:
             if label not in self._tasks:
                 self._tasks[label] = self._display.add_task(label, total=total, completed=done, extra=extra)
             self._display.update(self._tasks[label], completed=done, total=total, extra=extra)
+
+    def say(self, text: str) -> None:
+        """Print a line above the bars."""
+        self._display.console.print(text, highlight=False, markup=False, soft_wrap=True)
+
+    def clear(self) -> None:
+        """Remove the bars."""
+        with self._lock:
+            for task in self._tasks.values():
+                self._display.remove_task(task)
+            self._tasks.clear()

@@ -76,6 +76,8 @@ KINDS = (
           "run_llm_judge.py", "cobalt report"),
     Kind("reference verdicts", schema.ReferenceRow, ("verified", "tried"), ("id", "verified", "tried"),
           "preproc/preproc_taco.py (OUTPUT.verdicts.jsonl)", "the next run of the same command"),
+    Kind("overlaps", schema.OverlapRow, ("problem", "shared"), ("id", "problem", "shared"),
+          "preproc/preproc_taco.py --decontaminate (OUTPUT.overlap.jsonl)", "you"),
     Kind("rejected rows", schema.RejectRow, ("where", "error"), ("where", "error"),
           "any data door with --on_bad_row skip (OUTPUT.rejects.jsonl)", "you"),
     Kind("failed rows", schema.FailureRow, ("error", "attempts"), ("error", "attempts"),

@@ -264,3 +264,13 @@ class ReferenceRow(TypedDict, total=False):
     tried: Annotated[int, Doc("programs run", ours=True)]
     solution: Annotated[int, Doc("index of the one that passed", ours=True)]
     way: Annotated[str, Doc("`stdin`; functions: `call`, or `split` (words of the input)", ours=True)]
+
+
+class OverlapRow(TypedDict, total=False):
+    """A task that shares word sequences with an evaluation problem."""
+
+    id: Id
+    problem: Annotated[str | int, Doc("key of the problem", ours=True)]
+    shared: Annotated[int, Doc("word sequences in both", ours=True)]
+    share_of_task: Annotated[float, Doc("of those of the task", ours=True)]
+    share_of_problem: Annotated[float, Doc("of those of the problem", ours=True)]

@@ -18,7 +18,7 @@ from cobalt.training.fit import settings
 from cobalt.training.memory import GIB, online
 
 EXAMPLE = "configs/qwen3-8b.yaml"
-FLAGS = ("--summary", "--scale", "1", "10", "100")
+FLAGS = ("--summary", "--scale", "1", "10", "100", "--table")
 
 
 def _printed(*flags: str) -> str:

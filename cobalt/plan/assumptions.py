@@ -78,6 +78,10 @@ class Assumptions:
             rows[name] = replace(rows[name], default=value, source="--assume")
         return Assumptions(rows)
 
+    def with_value(self, name: str, value: float, source: str) -> Assumptions:
+        """A copy with one number, and where it comes from."""
+        return Assumptions(self.rows | {name: replace(self.rows[name], default=value, source=source)})
+
 
 class DoesNotFit(InputError):
     """The model does not fit on the devices."""

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
+from cobalt.errors import InputError
 from cobalt.plan import basis, sampling
 from cobalt.plan.arithmetic import Line, Sheet, number
-from cobalt.plan.assumptions import Assumption, Assumptions, device
+from cobalt.plan.assumptions import GPUS, KNOWN, Assumption, Assumptions, DoesNotFit, device
 from cobalt.plan.basis import Plan, Stage
 from cobalt.plan.training import Contexts, contexts, training
 from cobalt.plan.workload import Sampling, Training, Workload
@@ -16,6 +17,7 @@ from cobalt.plan.workload import Sampling, Training, Workload
 _SUMS = (
     "prompt_tokens", "completion_tokens", "updated_tokens", "reference_tokens", "gpu_h", "cpu_h", "wall_h",
 )  # fmt: skip
+_COMPARED = ("Qwen/Qwen3-0.6B", "Qwen/Qwen3-1.7B", "Qwen/Qwen3-4B", "Qwen/Qwen3-8B", "Qwen/Qwen3-14B")
 # A Parquet row has the conversation as `conversation`, `prompt` and in `extra_info`, the tests twice.
 _CONTEXTS = """
     contexts as JSONL [GB] = rows * (disk.json_overhead * (first + shown * growth) * characters_per_token \
@@ -229,3 +231,24 @@ def beside(found: Sequence[Estimate], factors: Sequence[float]) -> Iterator[str]
     ):
         base = first.total(of) or 1.0
         yield row(f"{what} in the first's time", [f"{count * each.total(of) / base:,.2f}" for each in found])
+
+
+def devices(work: Workload, a: Assumptions) -> Iterator[str]:
+    """GPU hours of the same run by model size and GPU kind; "-" where a model does not fit.
+
+    Raises InputError if a measured rate stands for sampling.
+    """
+    if a.rows["sampling.measured_tokens_per_s"].default:
+        raise InputError("a measured rate is that of one device and model, and cannot compare several")
+    models = {name: KNOWN[name] for name in _COMPARED} | {work.model.name: work.model}
+    width = max(map(len, models))
+    yield f"  {f'on {work.gpus} of':<{width}}" + "".join(f"{kind:>14}" for kind in GPUS)
+    for model in sorted(models.values(), key=lambda model: model.params_b):
+        cells = []
+        for kind in GPUS:
+            try:
+                hours = estimate(replace(work, model=model, device=kind), a).total("gpu_h")
+                cells.append(number(round(hours, 1 if hours < 100 else 0)))
+            except DoesNotFit:
+                cells.append("-")
+        yield f"  {model.name:<{width}}" + "".join(f"{cell:>14}" for cell in cells)

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import contextlib
 import difflib
+import sys
 from collections.abc import Sequence
 from importlib import metadata
 from pathlib import Path
 
 from rich.console import Console
 
-from cobalt.cli import Parser, parser
+from cobalt.cli import Parser, TerminalProgress, make_progress, parser
 from cobalt.config.load import check_stored, load, model_at
 from cobalt.errors import InputError
 from cobalt.report.results import read_results
@@ -37,7 +38,9 @@ def _flags() -> Parser:
         "--set", action="append", default=[], metavar="SECTION.KEY=VALUE", dest="settings",
         help="change the configuration, checked as the file is; may be repeated",
     )  # fmt: skip
+    flags.add_argument("--from", metavar="STAGE", dest="begin", help="begin with this stage")
     flags.add_argument("--until", metavar="STAGE", help="end with this stage")
+    flags.add_argument("--only", metavar="STAGE", help="this stage alone")
     flags.add_argument(
         "--dry_run", action="store_true",
         help="check everything, say which stages would run and what the run costs, start nothing",
@@ -67,9 +70,9 @@ def main(argv: list[str] | None = None) -> int:
         Job(config, model, args.out, file=args.config, shared=shared, smoke=args.smoke, **seeds) as job,
         assembled(job) as runner,
     ):
-        runner.stages = _until(runner.stages, args.until)
+        runner.only = ask(runner, args.begin, args.until, args.only)
         folder = Folder(args.out, job.identity())
-        to_do = [stage.name for stage in runner.stages if args.fresh or runner.kept.why(stage)]
+        to_do = [stage.name for stage in runner.chosen if args.fresh or runner.kept.why(stage)]
         notes = check_given(job, to_do, local_only=args.dry_run)
         if args.dry_run:
             folder.check(fresh=args.fresh, changed=args.changed)
@@ -111,7 +114,7 @@ def _dry_run(job: Job, runner: Runner, notes: Sequence[str]) -> None:
     print(f"{job.file} is sound; the run in {job.out} would have these stages:")
     for name, why in job.config.skipped:
         print(f"  {name}  skipped: {why}")
-    print("\n".join(stage_lines(runner.stages, runner.kept, job.shared)))
+    print("\n".join(stage_lines(runner.chosen, runner.kept, job.shared)))
     print(f"\ncost plan (`cobalt plan {job.file}` shows the arithmetic):")
     for line in estimate(workload(job.config, job.file)).summary():
         print(f"  {line}".rstrip())
@@ -123,13 +126,13 @@ def _run(job: Job, runner: Runner) -> int:
     out = Console()
     if not out.is_terminal:
         out.width = 110
-    finished, last = runner.finished(), runner.stages[-1].name
+    finished, last = runner.finished(), runner.chosen[-1].name
+    check_earlier(runner)
     if finished:
-        until = "" if last == "report" else f" until {last}"
-        said = f"The run in {job.out} is finished{until} and nothing has changed."
-        out.print(said, style="green", soft_wrap=True)
+        what = f"The run in {job.out}" if runner.only is None else f"What was asked for in {job.out}"
+        out.print(f"{what} is finished and nothing has changed.", style="green", soft_wrap=True)
     else:
-        if any(stage.name.startswith("train") and runner.kept.why(stage) for stage in runner.stages):
+        if any(stage.name.startswith("train") and runner.kept.why(stage) for stage in runner.chosen):
             check_composed(job)
         _work(job, runner)
     if last == "report":
@@ -137,15 +140,21 @@ def _run(job: Job, runner: Runner) -> int:
         if job.smoke:
             out.print("A smoke run: that every stage works is all it shows.", style="yellow")
     elif not finished:
-        out.print(f"Done until {last}. The same command without --until goes on.")
+        out.print("What was asked for is done. The same command without --from, --until and --only goes on.")
     return 0
 
 
 def _work(job: Job, runner: Runner) -> None:
-    job.view = View(runner.stages)
+    stdout = sys.stdout
     try:
         # What libraries print goes to a file; warnings and errors go to stderr as ever.
-        with open(job.path("run.log"), "a") as log, contextlib.redirect_stdout(log):
+        with (
+            make_progress(stdout) as shown,
+            open(job.path("run.log"), "a") as log,
+            contextlib.redirect_stdout(log),
+        ):
+            bars = shown if isinstance(shown, TerminalProgress) else None
+            job.view = View(runner.stages, stdout, bars=bars)
             runner.run(job.view)
     except KeyboardInterrupt:
         raise KeyboardInterrupt(
@@ -154,15 +163,42 @@ def _work(job: Job, runner: Runner) -> None:
         ) from None
 
 
-def _until(stages: Sequence[Stage], last: str | None) -> Sequence[Stage]:
-    """The stages until one. Raises InputError for a name that is no stage of this run."""
-    names = [stage.name for stage in stages]
-    name = (last or names[-1]).replace("-", "_")
+def ask(runner: Runner, begin: str | None, end: str | None, only: str | None) -> Sequence[Stage] | None:
+    """The stages from one until another, None for all. Raises InputError for a name that is no stage here."""
+    if begin is None and end is None and only is None:
+        return None
+    if only is not None and (begin or end):
+        raise InputError("--only goes with neither --from nor --until")
+    names = [stage.name for stage in runner.stages]
+    first, last = (_place(name, names) for name in (only or begin or names[0], only or end or names[-1]))
+    if first > last:
+        raise InputError(f"--from {begin} --until {end}: {names[first]} comes after {names[last]}")
+    return runner.stages[first : last + 1]
+
+
+def _place(given: str, names: Sequence[str]) -> int:
+    name = given.replace("-", "_")
     if name not in names:
         near = difflib.get_close_matches(name, names, n=1)
         advice = f"did you mean {near[0]}? " if near else ""
-        raise InputError(f"this run has no stage '{last}'; {advice}There are: {', '.join(names)}")
-    return stages[: names.index(name) + 1]
+        raise InputError(f"this run has no stage '{given}'; {advice}There are: {', '.join(names)}")
+    return names.index(name)
+
+
+def check_earlier(runner: Runner) -> None:
+    """Raises InputError unless the stages that those asked for build on are done and unchanged."""
+    needed = list(runner.chosen)
+    for stage in reversed(runner.stages):  # a stage reads only what stands before it
+        if stage in needed:
+            continue
+        if any(each.needs(stage) for each in needed):
+            needed.append(stage)
+            why = runner.kept.why(stage)
+            if why is not None:
+                raise InputError(
+                    f"{runner.chosen[0].name} builds on stage {stage.name}, which must run first ({why}); "
+                    f"run it with --from {stage.name}, or leave --from and --only out"
+                )
 
 
 def stage_lines(stages: Sequence[Stage], records: Records, shared: Shared) -> list[str]:

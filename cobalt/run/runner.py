@@ -18,20 +18,30 @@ from typing import Any, TextIO
 
 import psutil
 
-from cobalt.cli import LineProgress
+from cobalt.cli import LineProgress, Progress, TerminalProgress
 from cobalt.files import plain
 from cobalt.run.stage_cache import Outcome, Records, Shared, Stage
 
 
 class View:
-    """Tells which stage begins and ends; also a `cobalt.cli.Progress` for the stages themselves."""
+    """Tells which stage begins and ends; also a `cobalt.cli.Progress` for the stages themselves.
 
-    def __init__(self, stages: Sequence[Stage], stream: TextIO | None = None, every_s: float = 15.0) -> None:
+    Lines go to ``stream`` (default stdout); with ``bars``, that of a terminal, they stand above its bars.
+    """
+
+    def __init__(
+        self,
+        stages: Sequence[Stage],
+        stream: TextIO | None = None,
+        every_s: float = 15.0,
+        bars: TerminalProgress | None = None,
+    ) -> None:
         self._titles = {
             stage.name: f"[{number:>2}/{len(stages)}] {stage.title}" for number, stage in enumerate(stages, 1)
         }
         self._stream, self._current = stream or sys.stdout, ""
-        self._lines = LineProgress(self._stream, every_s)
+        self._bars = bars
+        self._parts: Progress = bars or LineProgress(self._stream, every_s)
 
     def begin(self, name: str) -> None:
         """A stage starts."""
@@ -40,6 +50,8 @@ class View:
 
     def end(self, name: str, *, wall_s: float, rows: int | None, kept: bool) -> None:
         """A stage is done, or was already (`kept`)."""
+        if self._bars is not None:
+            self._bars.clear()
         words = "unchanged, kept" if kept else f"done in {duration(wall_s)}"
         self._say(f"{self._titles[name]}: {words}{'' if rows is None else f', {rows:,} rows'}")
 
@@ -53,22 +65,25 @@ class View:
 
     def progress(self, name: str) -> _Part:
         """Where a stage that runs beside another reports its progress."""
-        return _Part(self._lines, name)
+        return _Part(self._parts, f"{'' if self._bars else '        '}{name}")
 
     def _say(self, text: str) -> None:
-        print(text, file=self._stream, flush=True)
+        if self._bars is not None:
+            self._bars.say(text)
+        else:
+            print(text, file=self._stream, flush=True)
 
 
 @dataclass
 class _Part:
     """Progress of one stage."""
 
-    lines: LineProgress
+    parts: Progress
     name: str
 
     def advance(self, label: str, done: int, total: int | None, **fields: Any) -> None:
         """Tell it under the stage's name."""
-        self.lines.advance(f"        {self.name}: {label}", done, total, **fields)
+        self.parts.advance(f"{self.name}: {label}", done, total, **fields)
 
 
 def duration(seconds: float) -> str:
@@ -140,8 +155,11 @@ class _Attempt:
 
 class Runner:
     """Runs stages and keeps their records. `counters`: numbers that only grow, recorded per stage. `shared`:
-    what other runs have made already. As a context manager it watches the memory.
+    what other runs have made already. ``only``: the stages asked for, if not all. As a context manager it
+    watches the memory.
     """
+
+    only: Sequence[Stage] | None = None
 
     def __init__(
         self,
@@ -168,14 +186,19 @@ class Runner:
         """Seconds since this process started."""
         return time.monotonic() - self._started
 
+    @property
+    def chosen(self) -> Sequence[Stage]:
+        """The stages asked for."""
+        return self.stages if self.only is None else self.only
+
     def finished(self) -> bool:
-        """Whether every stage is done and unchanged."""
-        return all(self.kept.why(stage) is None for stage in self.stages)
+        """Whether every stage asked for is done and unchanged."""
+        return all(self.kept.why(stage) is None for stage in self.chosen)
 
     def run(self, view: View) -> None:
         """Run what is not done. On an interrupt or error the time spent so far is still recorded."""
         done: set[str] = set()
-        for stage, following in zip(self.stages, [*self.stages[1:], None], strict=True):
+        for stage, following in zip(self.chosen, [*self.chosen[1:], None], strict=True):
             if stage.name in done:
                 continue
             record = self.kept.known(stage, self.shared)

@@ -23,6 +23,7 @@ from cobalt.files import StrPath, existing_parent, replacing
 from cobalt.output import refuse_overwriting
 from cobalt.prompts import Prompts, load, prompts_flag
 from cobalt.rows import INPUT_HELP, Row, Rows, UniqueIds, as_rows, encode_row, open_rows
+from cobalt.tasks.overlap import Overlap, list_overlaps
 from cobalt.tasks.taco_rows import (
     FUNCTIONAL,
     MAX_SOLUTIONS,
@@ -266,6 +267,10 @@ def main(argv: list[str] | None = None) -> int:
     )
     flags.add_argument("--dev_size", type=int, default=DEV_SIZE, help="tasks of the development split")
     flags.add_argument("--seed", type=int, default=42, help="of the split and of the order of solutions")
+    flags.add_argument(
+        "--decontaminate", metavar="FILE",
+        help="LiveCodeBench file: list tasks that share sequences of 13 words with its problems",
+    )  # fmt: skip
     prompts_flag(flags)
     evaluator_flags(flags)
     bad_row_flag(flags)
@@ -275,6 +280,7 @@ def main(argv: list[str] | None = None) -> int:
         num_public=args.num_public, dev_size=args.dev_size, functional=args.functional,
         prompts=load(args.prompts),
     )  # fmt: skip
+    problems = None if args.decontaminate is None else Overlap(open_rows(args.decontaminate))
     with ExitStack() as stack:
         summary = build_taco(
             open_rows(args.input_file), args.output_file, settings, on_bad_row=args.on_bad_row,
@@ -282,5 +288,8 @@ def main(argv: list[str] | None = None) -> int:
             progress=stack.enter_context(make_progress()),
         )  # fmt: skip
     files = [args.output_file, *(split_path(args.output_file, split) for split in SPLITS)]
-    tell([*summary.funnel(), f"wrote {', '.join(map(str, files))}"], summary.warnings)
+    told = [*summary.funnel(), f"wrote {', '.join(map(str, files))}"]
+    if problems is not None:
+        told.append(list_overlaps(args.output_file, problems))
+    tell(told, summary.warnings)
     return 0

@@ -386,12 +386,57 @@ def test_flags_change_the_plan(capsys):
         ([str(QWEN), "--assume", "training.mfuu=0.4"], "did you mean 'training.mfu'?"),
         ([str(QWEN), "--assume", "training.mfu=much"], "NAME=NUMBER"),
         ([str(DEMO), "--gpus", "2"], "--gpus is about GPUs"),
+        ([str(DEMO), "--table"], "--table is about GPUs"),
+        ([str(QWEN), "--table", "--assume", "sampling.measured_tokens_per_s=9"], "cannot compare several"),
+        ([str(QWEN), "--bench", "missing.json"], "cannot read missing.json"),
         (["--scale", "1"], "name a configuration"),
     ],
 )  # fmt: skip
 def test_wrong_flags_are_said(flags, said):
     with pytest.raises(InputError) as error:
         main(flags)
+    assert said in str(error.value)
+
+
+INFERENCE = {"bench": "inference", "engine": "openai", "model": "Qwen/Qwen3-8B"}
+ROUNDS = [
+    {"design": "published", "tokens": 1, "wall_s": 1.0},
+    {"design": "ours", "tokens": 9000, "wall_s": 3},
+]
+
+
+def test_measured_files_replace_assumptions(tmp_path, capsys):
+    rows = [{"way": "plain", "cpu_ms_per_test": 13.5}, {"way": "landlock", "cpu_ms_per_test": 6.5}]
+    evaluator, inference = tmp_path / "evaluator.json", tmp_path / "inference.json"
+    evaluator.write_text(json.dumps({"bench": "evaluator", "medians": rows}))
+    inference.write_text(json.dumps(INFERENCE | {"rounds": ROUNDS}))
+    assert main([str(QWEN), "--bench", str(evaluator), str(inference)]) == 0
+    text = capsys.readouterr().out
+    assert f"tests.overhead_ms = 6.5 ms of CPU  [measured, {evaluator}: way 'landlock']" in text
+    assert "tokens_per_s = 3000 tokens/s  [measured" in text
+    assert main([str(QWEN), "--summary", "--table"]) == 0
+    assert "Qwen/Qwen3-14B" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        ("[1]", "field 'bench'"),
+        ("{", "not valid JSON"),
+        ('{"medians": []}', "field 'bench'"),
+        ('{"bench": "data"}', "field 'bench'"),
+        ('{"bench": "evaluator", "medians": {}}', "field 'medians'"),
+        ('{"bench": "evaluator", "medians": [{"way": "none"}]}', "field 'medians.0.cpu_ms_per_test'"),
+        ('{"bench": "evaluator", "medians": []}', "field 'medians' has no way of the evaluator"),
+        (json.dumps(INFERENCE | {"engine": "simulated", "rounds": ROUNDS}), "which measures no model"),
+        (json.dumps(INFERENCE | {"rounds": ROUNDS[:1]}), "no round of the design 'ours'"),
+        (json.dumps(INFERENCE | {"rounds": [ROUNDS[1] | {"wall_s": 0}]}), "field 'rounds.0.wall_s'"),
+    ],
+)
+def test_files_that_are_no_measurements_are_refused_by_name_and_field(tmp_path, content, said):
+    (tmp_path / "wrong.json").write_text(content)
+    with pytest.raises(InputError, match=r"wrong\.json: ") as error:
+        main([str(QWEN), "--bench", str(tmp_path / "wrong.json")])
     assert said in str(error.value)
 
 

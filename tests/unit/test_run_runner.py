@@ -10,9 +10,13 @@ from pathlib import Path
 
 import psutil
 import pytest
+from rich.console import Console
+from rich.progress import Progress as Display
+from rich.progress import TextColumn
 
+from cobalt.cli import TerminalProgress
 from cobalt.errors import InputError, SettingsChanged
-from cobalt.run.cli import stage_lines
+from cobalt.run.cli import ask, check_earlier, stage_lines
 from cobalt.run.folder import LOCK_FILE, Folder
 from cobalt.run.runner import MemoryPeak, Runner, View, duration
 from cobalt.run.stage_cache import Outcome, Shared, Stage
@@ -124,6 +128,45 @@ def test_runs_share_what_has_the_same_settings_and_inputs(plant, tmp_path):
     (kept,) = (tmp_path / "shared" / "double").glob("*/files/middle")
     kept.write_text("changed")
     assert Plant(tmp_path / "third").run(shared=shared) == ["double"]
+
+
+def asked(plant, **how):
+    runner = Runner(plant.out, plant.stages)
+    runner.only = ask(runner, *(how.get(name) for name in ("begin", "end", "only")))
+    return runner
+
+
+@pytest.mark.parametrize(
+    ("how", "names"),
+    [
+        ({}, ["double", "add", "side"]),
+        ({"begin": "add"}, ["add", "side"]),
+        ({"end": "add"}, ["double", "add"]),
+        ({"only": "add"}, ["add"]),
+        ({"only": "ad"}, r"no stage 'ad'; did you mean add\?"),
+        ({"begin": "side", "end": "add"}, "side comes after add"),
+        ({"only": "add", "end": "side"}, "--only goes with neither"),
+    ],
+)
+def test_a_part_of_a_run(plant, how, names):
+    if isinstance(names, str):
+        with pytest.raises(InputError, match=names):
+            asked(plant, **how)
+    else:
+        assert [stage.name for stage in asked(plant, **how).chosen] == names
+
+
+def test_a_part_needs_what_it_builds_on_and_nothing_else(plant):
+    with pytest.raises(InputError, match=r"side builds on stage double, .* first \(has not run"):
+        check_earlier(asked(plant, only="side"))
+    first = asked(plant, end="double")
+    check_earlier(first)
+    first.run(View(plant.stages))
+    assert plant.ran == ["double"] and first.finished()
+    check_earlier(asked(plant, only="side"))  # `add` has not run
+    plant.middle.write_text("999")
+    with pytest.raises(InputError, match=r"stage double, which must run first \(middle was changed\)"):
+        check_earlier(asked(plant, only="side"))
 
 
 @pytest.mark.parametrize("error", [KeyboardInterrupt(), RuntimeError("boom")])
@@ -249,6 +292,14 @@ def test_lines_tell_stages_rows_and_whose_progress_it_is():
         "[ 1/2] stage a: unchanged, kept, 1,240 rows", "[ 2/2] stage b ...", "b: rows: 1/4, masked 2",
         "a: steps: 5/10", "[ 2/2] stage b: done in 12 s",
     ]  # fmt: skip
+    bars = Display(TextColumn("{task.description}"), console=Console(file=stream, force_terminal=True))
+    with bars:
+        view = View([Stage("a", "stage a", Outcome, {}, [], [])], bars=TerminalProgress(bars))
+        view.begin("a")
+        view.advance("rows", 1, 4)
+        assert [task.description for task in bars.tasks] == ["a: rows"]
+        view.end("a", wall_s=3, rows=2, kept=False)
+        assert bars.tasks == [] and "stage a: done in 3.0 s" in stream.getvalue()
     spoken = {0.04: "0.0 s", 9.96: "10 s", 59.6: "1 min 00 s", 185: "3 min 05 s", 7260: "2 h 01 min"}
     assert {seconds: duration(seconds) for seconds in spoken} == spoken
 

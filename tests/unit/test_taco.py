@@ -268,3 +268,20 @@ def test_small_sets_keep_a_train_split(tmp_path, capsys):
     source = write(tmp_path / "in.jsonl", [taco(question="short")])
     summary = build_taco(source, out, NO_RUNS)
     assert summary.warnings and (tmp_path / "out_train.jsonl").read_bytes() == b""
+
+
+def test_tasks_that_share_words_with_problems_are_listed(tmp_path: Path, capsys) -> None:
+    shared = "one two three four five six seven eight nine ten eleven twelve thirteen"
+    source = write(
+        tmp_path / "in.jsonl",
+        [taco(1, question=f"{STATEMENT} {shared.upper()}, and so on"), taco(2, question="other words " * 20)],
+    )
+    problems = [
+        {"question_id": "p1", "question_content": f"Now: {shared}."},
+        {"id": "p2", "instruction": f"{STATEMENT}{PROBLEM_MARKER}\nnothing in common with the others"},
+    ]
+    out, lcb = tmp_path / "out.jsonl", write(tmp_path / "lcb.jsonl", problems)
+    flags = ["-i", str(source), "-o", str(out), "--max_solutions", "0", "--decontaminate", str(lcb)]
+    assert main(flags) == 0 and "1 tasks share word sequences" in capsys.readouterr().out
+    (row,) = read(tmp_path / "out.jsonl.overlap.jsonl")
+    assert (row["id"], row["problem"], row["shared"], row["share_of_problem"]) == (1, "p1", 1, 0.5)
