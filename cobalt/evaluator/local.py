@@ -41,6 +41,7 @@ class LocalEvaluator(Evaluator):
         self.limits = limits or Limits()
         self.isolation = resolve(isolation, self.limits)
         self.rule = rule
+        self.waiting = 0  # programs that wait for a worker or are being run
         super().__init__(
             ahead=4 * self.workers, cache=VerdictCache(limits=self.limits) if shared_verdicts else None
         )
@@ -61,15 +62,23 @@ class LocalEvaluator(Evaluator):
 
     def _start(self, code: str, tests: TestCases, rule: Rule | None) -> Future[ExecutionResult]:
         try:
-            return self._threads.submit(self._judge, code, tests, rule or self.rule)
+            future = self._threads.submit(self._judge, code, tests, rule or self.rule)
         except RuntimeError as error:  # closed meanwhile, or no thread can be started
             if self._closed.is_set():
                 raise InfraError("the evaluator is closed") from None
             result = infra_result(len(tests), str(error))
             self._count(result)
-            future: Future[ExecutionResult] = Future()
+            future = Future()
             future.set_result(result)
             return future
+        with self._lock:
+            self.waiting += 1
+        future.add_done_callback(self._finished)
+        return future
+
+    def _finished(self, _: Future[ExecutionResult]) -> None:
+        with self._lock:
+            self.waiting -= 1
 
     def _judge(self, code: str, tests: TestCases, rule: Rule) -> ExecutionResult:
         try:

@@ -27,6 +27,7 @@ from cobalt.cluster import allow_slow_start, amounts
 from cobalt.errors import BadRequest, InfraError
 from cobalt.evaluator.checker import Rule
 from cobalt.evaluator.local import LocalEvaluator
+from cobalt.evaluator.metrics import ReplicaMetrics
 from cobalt.evaluator.remote import DEPLOYMENT, TOKEN_VARIABLE, canary, parse_request
 from cobalt.sandbox.limits import Limits
 from cobalt.schema import ExecutionResult
@@ -49,6 +50,9 @@ class Settings(BaseModel):
         default="", description='Ray resource reserved in place of CPU, on nodes that have it; "": CPU'
     )
     workers: int = Field(default=0, ge=0, description="programs run at once by a replica; 0: see above")
+    min_replicas: int = Field(default=0, ge=0, description="with max_replicas: scale from so many")
+    max_replicas: int = Field(default=0, ge=0, description="scale with the load up to so many; 0: do not")
+    target_ongoing_requests: float = Field(default=16, gt=0, description="requests per replica to scale for")
     isolation: str = "auto"
     shared_verdicts: bool = True
     compare: str = Field(default="strip", description="strip, lines, tokens or float(REL, ABS)")
@@ -64,6 +68,10 @@ class Settings(BaseModel):
 
     @model_validator(mode="after")
     def _fits(self) -> "Settings":
+        if self.replicas and self.max_replicas:
+            raise ValueError("give replicas, or min_replicas and max_replicas, not both")
+        if self.max_replicas and self.max_replicas < max(1, self.min_replicas):
+            raise ValueError("max_replicas must be at least min_replicas, and at least 1")
         self.rule()
         self.limits()
         return self
@@ -80,9 +88,13 @@ class Settings(BaseModel):
             packages=tuple(self.packages.split(",")) if self.packages else (),
         )
 
+    @property
+    def one_per_node(self) -> bool:
+        return not (self.replicas or self.max_replicas)
+
     def workers_of_replica(self) -> int | None:
         """Programs at once; None: one per CPU of the node."""
-        if self.workers or not self.replicas:
+        if self.workers or self.one_per_node:
             return self.workers or None
         return max(1, int(self.cpus_per_replica))
 
@@ -103,6 +115,7 @@ class EvaluatorReplica:
             shared_verdicts=self._settings.shared_verdicts,
             rule=self._settings.rule(),
         )
+        self._metrics = ReplicaMetrics(self._evaluator)
         self._in_flight = 0
 
     async def __call__(self, request: Any, test_cases: Any = None) -> Any:
@@ -124,6 +137,7 @@ class EvaluatorReplica:
             results = await asyncio.gather(*runs)
         finally:
             self._in_flight -= 1
+        self._metrics.count(results)
         return list(results) if batch else results[0]
 
     async def _http(self, request: Request) -> Response:
@@ -169,6 +183,7 @@ class EvaluatorReplica:
             "isolation": evaluator.isolation,
             "workers": evaluator.workers,
             "in_flight": self._in_flight,
+            "waiting": evaluator.waiting,
             "restarts": evaluator.restarts,
             "counters": evaluator.counters,
         }
@@ -205,8 +220,16 @@ def app(args: Settings) -> Application:
     If COBALT_EVALUATOR_TOKEN is set here, HTTP requests must bear it.
     """
     allow_slow_start()  # `serve run` builds the application, then starts Ray
-    options = {"num_replicas": args.replicas}
-    if not args.replicas:
+    options: dict[str, Any] = {"num_replicas": args.replicas}
+    if args.max_replicas:
+        options = {
+            "autoscaling_config": {
+                "min_replicas": max(1, args.min_replicas),
+                "max_replicas": args.max_replicas,
+                "target_ongoing_requests": args.target_ongoing_requests,
+            }
+        }
+    elif args.one_per_node:
         options = {"num_replicas": max(1, len(amounts(args.resource or "CPU"))), "max_replicas_per_node": 1}
     if args.resource:  # a node's cores are its CPU for training and its resource for programs
         actor = {"num_cpus": 0, "resources": {args.resource: args.cpus_per_replica}}

@@ -147,7 +147,7 @@ def test_stored_submissions_are_trained_on_without_sampling_or_running_any(tmp_p
     for source, said in (
         ("nowhere", "which does not exist: unpack Project CodeNet there"),
         ("mine.yaml", "a file of stored groups is .parquet"),
-        (".", "is no CodeNet tree: it needs the folders metadata and data"),
+        (".", "is no CodeNet tree: it needs the folders data and metadata"),
     ):
         with pytest.raises(InputError, match=said):
             go("wrong", f"tasks.source={source}")

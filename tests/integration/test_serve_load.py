@@ -1,4 +1,4 @@
-"""The evaluator service under load: a full queue, two nodes of which one is killed, a token."""
+"""The evaluator service under load: a full queue, two nodes of which one is killed, a token, its metrics."""
 
 import asyncio
 import json
@@ -78,6 +78,10 @@ def test_many_requests_at_once_with_a_token(
         with HttpEvaluator(url) as stranger, pytest.raises(InputError, match=TOKEN_VARIABLE):
             stranger.evaluate(*program(0)[:2])
 
+        told = metrics(ray_here, 3 * count)
+        assert told["cobalt_evaluator_tests_total", "passed"] >= count
+        assert told["cobalt_evaluator_tests_total", "wrong_answer"] >= count
+        assert told["cobalt_evaluator_programs_total", "ok"] >= 3 * count
         assert TOKEN not in str(ray_here.nodes()) + str(serve.status())
 
 
@@ -106,6 +110,26 @@ async def post_all(url: str, count: int) -> int:
         verdicts = await asyncio.gather(*(one(number) for number in range(count)))
     assert verdicts == [[True, False]] * count
     return refused
+
+
+def metrics(ray: Any, programs: int) -> dict[tuple[str, str], float]:
+    """What Prometheus would read, by name and status, once it tells of so many programs (or a minute on)."""
+    (node,) = ray.nodes()
+    url = f"http://{node['NodeManagerAddress']}:{node['MetricsExportPort']}/metrics"
+    deadline = time.monotonic() + 60
+    while True:
+        found: dict[tuple[str, str], float] = {}
+        with urllib.request.urlopen(url, timeout=30) as response:
+            for line in response.read().decode().splitlines():
+                name, _, rest = line.partition("{")
+                name = name.removeprefix("ray_")
+                if name.startswith("cobalt_evaluator_"):
+                    status = rest.partition('status="')[2].partition('"')[0]
+                    key = name if name.endswith("_total") else f"{name}_total"
+                    found[key, status] = found.get((key, status), 0) + float(line.rpartition(" ")[2])
+        if found.get(("cobalt_evaluator_programs_total", "ok"), 0) >= programs or time.monotonic() > deadline:
+            return found
+        time.sleep(2)
 
 
 def test_a_node_that_dies_under_load_costs_no_verdict(monkeypatch: pytest.MonkeyPatch) -> None:

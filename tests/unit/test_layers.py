@@ -21,7 +21,7 @@ LAYERS = [
 ]
 MAY_IMPORT = {
     "ray": (
-        *("cobalt.evaluator.service", "cobalt.evaluator.remote"),
+        *("cobalt.evaluator.service", "cobalt.evaluator.metrics", "cobalt.evaluator.remote"),
         *("cobalt.cluster", "cobalt.engines.vllm_server", "cobalt.training"),
     ),
     "vllm": ("cobalt.engines.vllm_server", "cobalt.training.cpu.vllm_worker", "cobalt.training.verl_compat"),
@@ -30,7 +30,8 @@ MAY_IMPORT = {
 # Importing these may load torch or ray: they exist to use them.
 HEAVY = (
     *("cobalt.engines.sampler", "cobalt.engines.prefix_cache", "cobalt.engines.transformers_engine"),
-    *("cobalt.engines.vllm_server", "cobalt.evaluator.service", "cobalt.training"),
+    *("cobalt.engines.vllm_server", "cobalt.evaluator.service", "cobalt.evaluator.metrics"),
+    "cobalt.training",
 )
 NOT_LOADED = ("torch", "ray", "vllm", "verl", "transformers", "datasets", "pandas", "litellm")
 
