@@ -55,7 +55,7 @@ def test_parts_changes_and_sharing(tmp_path, capsys):
     config, share = written(tmp_path), ["--share", str(tmp_path / "shared")]
     train, dev = (tmp_path / "out" / "tasks" / f"{split}.jsonl" for split in ("train", "dev"))
     assert run(config, "--until", "data", *share) == 0
-    assert "Done until data." in capsys.readouterr().out and len(train.read_text().splitlines()) == 6
+    assert "asked for is done." in capsys.readouterr().out and len(train.read_text().splitlines()) == 6
     assert run(config, "--until", "data", *share, out="other") == 0
     assert "data: tasks: unchanged, kept, 14 rows" in capsys.readouterr().out
     assert run(config, "--until", "data") == 0

@@ -56,6 +56,7 @@ EXAMPLES = {
     | {"all_acc": [0.5, None]},
     "judged turn errors": {"id": 1, "classification": ["(1) Hard Coding"], "responses": ["x"]},
     "reference verdicts": {"id": 1, "verified": None, "tried": 0},
+    "overlaps": {"id": 1, "problem": "p", "shared": 2},
     "rejected rows": {"where": "x:1", "error": "bad", "text": "{"},
     "failed rows": {"id": 1, "error": "bad", "attempts": 3},
 }
