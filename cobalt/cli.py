@@ -152,7 +152,14 @@ class LineProgress:
             if total and first < done < total:
                 parts.append(f"{(now - started) / (done - first) * (total - done):.0f} s left")
             parts += [f"{name} {value}" for name, value in fields.items() if value]
-            print(", ".join(parts), file=self._stream, flush=True)
+            self.say(", ".join(parts))
+
+    def say(self, text: str) -> None:
+        """Print a line."""
+        print(text, file=self._stream, flush=True)
+
+    def clear(self) -> None:
+        """Lines stay where they are."""
 
 
 @contextlib.contextmanager

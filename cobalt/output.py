@@ -142,11 +142,11 @@ def write_jsonl(path: StrPath, rows: Iterable[Row]) -> int:
     return count
 
 
-def refuse_overwriting(inputs: Sequence[Path], *outputs: StrPath, what: str = "input") -> None:
+def refuse_overwriting(inputs: Sequence[Path], *outputs: StrPath) -> None:
     """Raise InputError if one of the outputs is one of the files that are read."""
     for target in map(Path, outputs):
         if target.exists() and any(map(target.samefile, inputs)):
-            raise InputError(f"{target} is the {what} file; give another --output_file")
+            raise InputError(f"{target} is the input file; give another --output_file")
 
 
 def repair_tail(path: StrPath) -> bool:

@@ -150,8 +150,10 @@ async def _evaluated(row: Row, evaluator: Evaluator, code_from: str, per_test: b
     every = [code for sample in programs for code in sample]
     asked = list(dict.fromkeys(every)) if shared else every
     found = await asyncio.gather(*(_judge(evaluator, code, tests) for code in asked))
-    known = dict(zip(asked, found, strict=True))
-    each = iter([known[code] for code in every] if shared else found)
+    if shared:
+        known = dict(zip(asked, found, strict=True))
+        found = [known[code] for code in every]
+    each = iter(found)
     judged = [[next(each) for _ in sample] for sample in programs]
     made = {
         name: [[verdict[place] for verdict in sample] for sample in judged]

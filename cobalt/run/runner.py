@@ -39,25 +39,24 @@ class View:
         self._titles = {
             stage.name: f"[{number:>2}/{len(stages)}] {stage.title}" for number, stage in enumerate(stages, 1)
         }
-        self._stream, self._current = stream or sys.stdout, ""
-        self._bars = bars
-        self._parts: Progress = bars or LineProgress(self._stream, every_s)
+        self._current = ""
+        self._shown = bars or LineProgress(stream or sys.stdout, every_s)
+        self._indent = "" if bars else "        "
 
     def begin(self, name: str) -> None:
         """A stage starts."""
         self._current = name
-        self._say(f"{self._titles[name]} ...")
+        self._shown.say(f"{self._titles[name]} ...")
 
     def end(self, name: str, *, wall_s: float, rows: int | None, kept: bool) -> None:
         """A stage is done, or was already (`kept`)."""
-        if self._bars is not None:
-            self._bars.clear()
+        self._shown.clear()
         words = "unchanged, kept" if kept else f"done in {duration(wall_s)}"
-        self._say(f"{self._titles[name]}: {words}{'' if rows is None else f', {rows:,} rows'}")
+        self._shown.say(f"{self._titles[name]}: {words}{'' if rows is None else f', {rows:,} rows'}")
 
     def note(self, text: str) -> None:
         """Something worth saying in the middle of a stage."""
-        self._say(f"        {text}")
+        self._shown.say(f"        {text}")
 
     def advance(self, label: str, done: int, total: int | None, **fields: Any) -> None:
         """Progress of the stage that began last; `label` says of which part."""
@@ -65,13 +64,7 @@ class View:
 
     def progress(self, name: str) -> _Part:
         """Where a stage that runs beside another reports its progress."""
-        return _Part(self._parts, f"{'' if self._bars else '        '}{name}")
-
-    def _say(self, text: str) -> None:
-        if self._bars is not None:
-            self._bars.say(text)
-        else:
-            print(text, file=self._stream, flush=True)
+        return _Part(self._shown, f"{self._indent}{name}")
 
 
 @dataclass

@@ -143,7 +143,7 @@ def _alive(pid: int) -> bool:
 
 
 def _is_worker(pid: int) -> bool:
-    return _read(pid, "cmdline").startswith(b"ray::")
+    return _title(pid).startswith("ray::")
 
 
 def _title(pid: int) -> str:
