@@ -18,11 +18,10 @@ from cobalt.training.attention import choose_attention, import_in_workers
 from cobalt.training.config import verl_folder
 from cobalt.training.data import PUBLIC, DataCheck, check_file, check_files, fit_prompts, lengths, mix
 from cobalt.training.dialogue import DialogueSettings
-from cobalt.training.fit import fit
+from cobalt.training.fit import Plan, devices_of, fit, make_plan
 from cobalt.training.offline_data import check_groups
 from cobalt.training.own_recipe import load_plugins, own_reward
 from cobalt.training.scoring import Scorer, reward_profile, token_counter
-from cobalt.training.sizes import Plan, devices_of, make_plan
 
 
 def prepare(config: Any) -> tuple[Plan, list[str]]:
@@ -189,26 +188,22 @@ def missing_devices(config: Any, address: str | None) -> str | None:
     if config.trainer.device == "cpu":
         return None
     each, nodes = int(config.trainer.n_gpus_per_node), int(config.trainer.nnodes)
-    asked = f"trainer.n_gpus_per_node={each}, trainer.nnodes={nodes}, but"
     if address is not None:
         there = cluster.amounts("GPU")
-        if sum(amount >= each for amount in there) >= nodes:
-            return None
-        return (
-            f"{asked} the nodes of the Ray cluster at {address} have "
-            f"{', '.join(f'{amount:g}' for amount in there) or 'no'} GPUs: ask for fewer (GPUS=..., "
-            "NODES=...), add nodes (scripts/cluster), or use --profile cpu"
-        )
-    if os.environ.get("VERL_PLATFORM") == "cpu":
+        shown = ", ".join(f"{amount:g}" for amount in there) or "no"
+        found = f"the nodes of the Ray cluster at {address} have {shown} GPUs"
+    elif os.environ.get("VERL_PLATFORM") == "cpu":
         return None
-    import torch
+    else:
+        import torch
 
-    found = torch.cuda.device_count()
-    if found >= each and nodes == 1:
+        there = [float(torch.cuda.device_count())]
+        found = f"this machine has {there[0]:g} GPUs, and there is no Ray cluster to join"
+    if sum(amount >= each for amount in there) >= nodes:
         return None
     return (
-        f"{asked} this machine has {found} GPUs, and there is no Ray cluster to join: ask for fewer "
-        "(GPUS=..., NODES=1), start a cluster (scripts/cluster), or use --profile cpu"
+        f"trainer.n_gpus_per_node={each}, trainer.nnodes={nodes}, but {found}: ask for fewer (GPUS=..., "
+        "NODES=...), start a cluster (scripts/cluster), or use --profile cpu"
     )
 
 
