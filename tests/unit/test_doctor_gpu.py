@@ -219,7 +219,7 @@ def test_the_door_shows_and_counts(checked, capsys):
 def test_a_smoke_training_is_one_more_line(checked, monkeypatch, capsys):
     monkeypatch.setattr(smoke, "smoke", lambda *_, **__: print("step 1") or "differ by 2.0e-08")
     assert doctor.main(["--gpu", "--smoke", "--profile", "cpu", "--json"]) == 0
-    assert "differ by 2.0e-08" == json.loads(capsys.readouterr().out)["gpu"][-1]["found"]
+    assert json.loads(capsys.readouterr().out)["gpu"][-1]["found"] == "differ by 2.0e-08"
 
     def broken(*_, **__):
         raise InputError("trainer.n_gpus_per_node=4, but this machine has 0")
