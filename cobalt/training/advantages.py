@@ -1,41 +1,24 @@
-"""Advantage estimators registered with verl (``algorithm.adv_estimator``), and how its loss weighs tokens.
+"""Advantage estimators registered with verl (``algorithm.adv_estimator``).
 
 verl hands an estimator rewards, masks and prompt ids. Dense methods need the outcome of every test of every
 turn; the replay buffer leaves those here under the rows' keys, in the process that also estimates. An
 estimator of one's own asks `turns_of_rows` for them (`cobalt.dialogue.every_turn=true` has them made).
-
-``cobalt.token_mean_over``: with ``actor.loss_agg_mode=token-mean`` verl 0.9.1 averages over all tokens of a
-mini-batch, on all ranks. verl 0.5 averages over those of a micro-batch, and every micro-batch weighs the
-same: with micro-batches of two, each pair of sequences does, however long they are. Here every row carries
-the tokens of its block, so that blocks weigh the same however rows are put into micro-batches.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from functools import partial
 from typing import Any
 
 import torch
-from tensordict import NonTensorData, TensorDict
-from verl.trainer.distillation import is_distillation_enabled
 from verl.trainer.ppo.core_algos import register_adv_est
-from verl.utils import tensordict_utils
-from verl.utils.config import omega_conf_to_dataclass
-from verl.utils.metric import Metric
-from verl.workers.utils.losses import ppo_loss
 
 from cobalt.errors import InfraError
 from cobalt.rewards import verpo
 
+VERPO = "cobalt_verpo"
 Turns = list[dict[str, Any]]
-COLUMN = "block_tokens"  # of a row: tokens of its block per sequence of the block
-# Columns of a micro-batch that ppo_loss reads.
-_READ = (
-    *("prompts", "responses", "response_mask", "old_log_probs"),
-    *("advantages", "ref_log_prob", "rollout_is_weights"),
-)
 
 
 class _Rows:
@@ -77,7 +60,7 @@ def turns_of_rows(response_mask: torch.Tensor) -> list[Turns | None]:
     return [_Rows.turns.get(key) for key in keys]
 
 
-@register_adv_est("cobalt_verpo")
+@register_adv_est(VERPO)
 def verpo_advantage(
     token_level_rewards: torch.Tensor, response_mask: torch.Tensor, index: Any, **_: Any
 ) -> tuple[torch.Tensor, torch.Tensor]:
@@ -102,66 +85,3 @@ def verpo_advantage(
                 begin = turn["end"]
     values = values * response_mask
     return values, values
-
-
-def in_blocks(config: Any) -> bool:
-    """Whether the loss of a composed configuration weighs blocks; verl's own is meant where not."""
-    asked = config.cobalt.token_mean_over and config.actor_rollout_ref.actor.loss_agg_mode == "token-mean"
-    return bool(asked) and not is_distillation_enabled(config.get("distillation"))
-
-
-def loss_function(config: Any) -> partial[Any] | None:
-    """The loss for the workers of a composed configuration; None where verl's own is meant."""
-    actor = config.actor_rollout_ref.actor
-    return partial(weighted_loss, config=omega_conf_to_dataclass(actor)) if in_blocks(config) else None
-
-
-def block_tokens(tokens: Sequence[int], rows: int) -> torch.Tensor:
-    """The column for rows with so many ``tokens`` in their loss: blocks are ``rows`` neighbours each.
-
-    In the places of samples that left the batch stand rows without tokens: such a row leaves its block to the
-    others.
-    """
-    blocks = torch.tensor(tokens, dtype=torch.float32).view(-1, rows)
-    return (blocks.sum(1, keepdim=True).clamp(min=1) / rows).expand_as(blocks).reshape(-1, 1)
-
-
-def weighted_loss(
-    *, config: Any, model_output: Any, data: Any, dp_group: Any = None
-) -> tuple[torch.Tensor, dict[str, Any]]:
-    """verl's ``ppo_loss``, all its terms, of each row of a micro-batch by the tokens of its block.
-
-    (Sum over the row's tokens) / (tokens of the block) x (sequences of the block) x (ranks) / (sequences of
-    the mini-batch), which gradient accumulation and the mean over ranks turn into the mean over blocks.
-    """
-    total = int(tensordict_utils.get_non_tensor_data(data, "global_batch_size", None))
-    parts = []
-    for (row, output), tokens in zip(_rows(data, model_output), data[COLUMN].unbind(), strict=True):
-        tensordict_utils.assign_non_tensor(row, batch_num_tokens=float(tokens) * total)
-        parts.append(ppo_loss(config, output, row, dp_group))
-    loss = torch.stack([part for part, _ in parts]).sum()
-    return loss, {name: _one([metrics[name] for _, metrics in parts]) for name in parts[0][1]}
-
-
-def _rows(data: Any, output: Any) -> Iterator[tuple[Any, dict[str, Any]]]:
-    """Rows of a micro-batch, with what the loss reads of each, and of what the model made of it."""
-    offsets = data["input_ids"].offsets().tolist()
-    shared = {key: value for key, value in data.items() if isinstance(value, NonTensorData)}
-    columns = {key: data[key].unbind() for key in _READ if key in data}
-    for at in range(len(data)):
-        row = {
-            key: torch.nested.as_nested_tensor([values[at]], layout=torch.jagged)
-            for key, values in columns.items()
-        }
-        made = {key: values.values()[offsets[at] : offsets[at + 1]] for key, values in output.items()}
-        yield TensorDict({**row, **shared}, batch_size=1), made
-
-
-def _one(values: list[Any]) -> Any:
-    """One metric of several rows: ranks with other numbers of rows must report as many values."""
-    if not isinstance(values[0], Metric):
-        return values[-1]
-    joined = Metric(values[0].aggregation)
-    for value in values:
-        joined.extend(value)
-    return Metric(joined.aggregation, joined.aggregate())

@@ -24,8 +24,8 @@ from verl.workers.utils.padding import response_from_nested
 from cobalt.errors import InfraError
 from cobalt.rewards.verpo import Constants
 from cobalt.training import advantages, checkpoint
-from cobalt.training.advantages import COLUMN, block_tokens, in_blocks, loss_function
 from cobalt.training.dialogue import TURNS
+from cobalt.training.losses import COLUMN, block_tokens, in_blocks, loss_function
 from cobalt.training.monitor import check_numbers
 from cobalt.training.own_recipe import load_plugins
 from cobalt.training.process import writer_lock
@@ -59,7 +59,8 @@ class CobaltTrainer(PPOTrainerSync):
       ``actor/entropy`` only.
     - ``reward/step_share``: the part of a step that waits for nothing but verdicts.
     - The keys of the rows reach estimators that need more than rewards (cobalt.training.advantages).
-    - ``cobalt.token_mean_over`` gives the workers another loss function, and rows the tokens of their blocks.
+    - ``cobalt.token_mean_over`` gives the workers another loss function, and rows the tokens of their blocks
+      (cobalt.training.losses).
     """
 
     def __init__(self, config: Any) -> None:

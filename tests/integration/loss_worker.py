@@ -16,7 +16,7 @@ from omegaconf import OmegaConf
 from verl.utils.tensordict_utils import get_tensordict
 from verl.workers.engine_workers import ActorRolloutRefWorker
 
-from cobalt.training.advantages import COLUMN, block_tokens, loss_function
+from cobalt.training.losses import COLUMN, block_tokens, loss_function
 
 folder, rank = Path(sys.argv[1]), os.environ["RANK"]
 rows = torch.load(folder / f"rank_{rank}.pt")

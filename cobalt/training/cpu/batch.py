@@ -211,14 +211,15 @@ class BatchManager:
             output = {**self._row(*sample, policy_step), **{key: row[key] for key in KEPT}}
             keys.append(f"{row['uid']}_{place % n}_0")
             fields.append({**output, "session_id": place % n})
-            sizes = {"prompt_len": "prompts", "response_len": "responses", "seq_len": "input_ids"}
-            steps = {"min_global_steps": policy_step, "max_global_steps": policy_step}
             tags.append(
                 {
                     "status": "success",
+                    "prompt_len": len(output["prompts"]),
+                    "response_len": len(output["responses"]),
+                    "seq_len": len(output["input_ids"]),
                     "global_steps": row["global_steps"],
-                    **steps,
-                    **{tag: len(output[name]) for tag, name in sizes.items()},
+                    "min_global_steps": policy_step,
+                    "max_global_steps": policy_step,
                 }
             )
         tags[0][TIMING_TAG] = timing
