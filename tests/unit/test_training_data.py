@@ -235,11 +235,10 @@ def test_passes_over_log_probabilities_are_equal():
 def test_wrong_inputs_start_nothing(tmp_path):
     good = write(tmp_path / "train.parquet", row())
     val = write(tmp_path / "test.parquet", row(extra_info={"split": "test", "index": 0}))
-    for name in ("empty", "model"):
-        (tmp_path / name).mkdir()
-    (tmp_path / "model" / "config.json").write_text("{}")
+    model = Path(__file__).parents[2] / "models" / "tiny-reference"
+    (tmp_path / "empty").mkdir()
     (tmp_path / "file").touch()
-    given = {"train_file": good, "val_file": val, "model": tmp_path / "model", "output": tmp_path / "out"}
+    given = {"train_file": good, "val_file": val, "model": model, "output": tmp_path / "out"}
     for wrong, said in (
         ({"model": tmp_path / "empty"}, r"no config\.json there"),
         ({"model": "nowhere"}, "--model nowhere: no such folder"),
