@@ -110,7 +110,7 @@ def test_adapters_learn_are_merged_and_go_on(groups, tmp_path):
 
 def test_a_training_that_cannot_fit_is_refused_before_anything_is_loaded(groups, tmp_path):
     small = "trainer.n_gpus_per_node=1", "cobalt.card_gib=0.5"
-    said = r"does not fit: 0\.\d M parameters, .* on 1 device: each .* a card \(cobalt.card_gib\) has 0.50 GiB\. "
+    said = r"does not fit: 0\.\d M parameters, .* on 1 device: each .* a card .* has 0.50 GiB\. "
     with pytest.raises(InputError, match=said):
         run(groups, tmp_path / "out", *small, recipe="rejection_sft", profile="gpu", dry_run=True)
     assert not (tmp_path / "out" / "launches").exists()
