@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from cobalt.errors import InfraError, InputError
 from cobalt.rewards.cobalt import PROFILES, RewardProfile, ShapedReward, shaped_reward
-from cobalt.rollouts.trajectory import pass_rate as pass_rate
+from cobalt.rollouts.trajectory import pass_rate
 from cobalt.schema import SKIPPED
 from cobalt.testcases import TestCases
 from cobalt.text import extract_code
