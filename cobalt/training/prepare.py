@@ -188,22 +188,26 @@ def missing_devices(config: Any, address: str | None) -> str | None:
     if config.trainer.device == "cpu":
         return None
     each, nodes = int(config.trainer.n_gpus_per_node), int(config.trainer.nnodes)
+    asked = f"trainer.n_gpus_per_node={each}, trainer.nnodes={nodes}, but"
     if address is not None:
         there = cluster.amounts("GPU")
-        shown = ", ".join(f"{amount:g}" for amount in there) or "no"
-        found = f"the nodes of the Ray cluster at {address} have {shown} GPUs"
-    elif os.environ.get("VERL_PLATFORM") == "cpu":
+        if sum(amount >= each for amount in there) >= nodes:
+            return None
+        return (
+            f"{asked} the nodes of the Ray cluster at {address} have "
+            f"{', '.join(f'{amount:g}' for amount in there) or 'no'} GPUs: ask for fewer (GPUS=..., "
+            "NODES=...), add nodes (scripts/cluster), or use --profile cpu"
+        )
+    if os.environ.get("VERL_PLATFORM") == "cpu":
         return None
-    else:
-        import torch
+    import torch
 
-        there = [float(torch.cuda.device_count())]
-        found = f"this machine has {there[0]:g} GPUs, and there is no Ray cluster to join"
-    if sum(amount >= each for amount in there) >= nodes:
+    found = torch.cuda.device_count()
+    if found >= each and nodes == 1:
         return None
     return (
-        f"trainer.n_gpus_per_node={each}, trainer.nnodes={nodes}, but {found}: ask for fewer (GPUS=..., "
-        "NODES=...), start a cluster (scripts/cluster), or use --profile cpu"
+        f"{asked} this machine has {found} GPUs, and there is no Ray cluster to join: ask for fewer "
+        "(GPUS=..., NODES=1), start a cluster (scripts/cluster), or use --profile cpu"
     )
 
 
