@@ -97,7 +97,7 @@ class Model:
     """
 
     path: Text = "../models/tiny-reference"
-    engine: Annotated[Text, AfterValidator(engine_word)] = "transformers"
+    engine: Text = "transformers"
     base_url: Text | None = None
     served_name: Text | None = None
     trained_engine: Literal["transformers", "vllm"] | None = None

@@ -36,7 +36,7 @@ def connect(name: str, model_name: str | None, base_url: str | None = None, **kw
     cache). `FILE.py:NAME` or `MODULE:NAME` is called with `model_name` and `base_url` and returns an engine.
     `kw` goes to our engines' classes. Raises InputError for an unknown or missing engine, model or address.
     """
-    if all(name.partition(":")):
+    if is_own(name):
         from cobalt.engines.own import connect_own
 
         return connect_own(name, model_name, base_url)
@@ -74,9 +74,14 @@ async def check(engine: ChatEngine) -> None:
         await engine.check()
 
 
+def is_own(engine: str) -> bool:
+    """Whether a name of an engine says where one of the user's own is."""
+    return engine not in ENGINES and all(engine.partition(":"))
+
+
 def engine_name(text: str) -> str:
     """An argparse type: one of ENGINES, or where an engine of the user's own is."""
-    if text not in ENGINES and not all(text.partition(":")):
+    if text not in ENGINES and not is_own(text):
         raise argparse.ArgumentTypeError(f"{text!r} is none of {', '.join(ENGINES)}, and not {OWN}")
     return text
 

@@ -9,7 +9,7 @@ import re
 from collections.abc import Callable
 from pathlib import Path
 
-from cobalt.engines import connect
+from cobalt.engines import connect, is_own
 from cobalt.engines.base import ChatEngine
 from cobalt.errors import InputError
 from cobalt.hub import is_hub_name
@@ -44,6 +44,21 @@ def load_own(spec: str) -> Callable[..., ChatEngine]:
     # The name is often given to the object only.
     _refuse_without(_PARTS[1:] if isinstance(made, type) else (), made, spec)
     return made
+
+
+def located(engine: str, file: Path, field: str) -> str | None:
+    """Where the engine of the user's own is that a `field` of a configuration `file` names, from its folder;
+    None for one of ours. Raises InputError, with file and field, where it cannot be loaded.
+    """
+    if not is_own(engine):
+        return None
+    place, _, name = engine.rpartition(":")
+    spec = f"{(file.parent / place).resolve()}:{name}" if place.endswith(".py") else engine
+    try:
+        load_own(spec)
+    except InputError as error:
+        raise InputError(f"{file}: '{field}': {error}") from None
+    return spec
 
 
 def connect_own(spec: str, model_name: str | None, base_url: str | None) -> ChatEngine:
