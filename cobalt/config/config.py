@@ -10,6 +10,7 @@ from typing import Annotated
 from pydantic import Field
 from pydantic.dataclasses import dataclass
 
+from cobalt.config import evaluation_sections as after
 from cobalt.config import sections as of
 from cobalt.config.sections import KNOWN_KEYS, SPLITS, Count, Text
 from cobalt.engines import ENGINES, OWN
@@ -25,20 +26,23 @@ _RESERVED = ("reference", "perturbed")
 
 @dataclass(frozen=True, config=KNOWN_KEYS, kw_only=True)
 class Config:
-    """One run. `perturb` null leaves out the stages perturb and hack_analysis."""
+    """One run: a name, and sections that may all be left out."""
 
     name: Text
+    """Of the run, in its report and plan."""
     schema: Annotated[Count, Field(le=1)] = 1
+    """Version of this format."""
     tasks: of.Tasks = field(default_factory=of.Tasks)
     model: of.Model = field(default_factory=of.Model)
     sampling: of.Sampling
     collect: of.Collect = field(default_factory=of.Collect)
     contexts: of.Contexts = field(default_factory=of.Contexts)
     train: of.Train
-    evaluate: of.Evaluate = field(default_factory=of.Evaluate)
-    perturb: of.Perturb | None = field(default_factory=of.Perturb)
-    hack_analysis: of.HackAnalysis = field(default_factory=of.HackAnalysis)
-    controls: of.Controls = field(default_factory=of.Controls)
+    evaluate: after.Evaluate = field(default_factory=after.Evaluate)
+    perturb: after.Perturb | None = field(default_factory=after.Perturb)
+    """Null leaves out the stages perturb and hack_analysis."""
+    hack_analysis: after.HackAnalysis = field(default_factory=after.HackAnalysis)
+    controls: after.Controls = field(default_factory=after.Controls)
     execution: of.Execution = field(default_factory=of.Execution)
 
     def __post_init__(self) -> None:

@@ -159,7 +159,8 @@ class Runner:
             assert trajectory.pending is not None
             code = trajectory.pending.code
             result = await self._judge(key, sample, turn, code, tests)
-            honest = prompts.feedback_message(prompts.no_code if code is None else first_failure(result))
+            failed = first_failure(result, prompts.failing_tests)
+            honest = prompts.feedback_message(prompts.no_code if code is None else failed)
             shown = await self.policy.message(Place(self._positions[key], sample, turn), honest)
             self._journal.add(key, sample, turn, result=result, feedback=shown)
             trajectory.add(result, shown)

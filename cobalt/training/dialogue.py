@@ -171,7 +171,8 @@ class Judge:
         if self.settings.stop_when_passed and all(result["passing"]):
             dialogue.complete = True
         else:
-            message = prompts.feedback_message(prompts.no_code if code is None else first_failure(result))
+            failed = first_failure(result, prompts.failing_tests)
+            message = prompts.feedback_message(prompts.no_code if code is None else failed)
             dialogue.add_feedback(self.feedback(message, ended=ended), self.settings)
         return True
 
