@@ -101,11 +101,9 @@ def threats() -> str:
 
 def files() -> str:
     """The shipped configurations, and the files of verl/config."""
-    text = (
-        "# Configuration files\n\nThose of `cobalt run`, then those of a training, composed in the order of "
-    )
+    text = "# Configuration files\n\nThose of `cobalt run`, then those of a training, composed in the order "
     text += (
-        "`train.yaml`. Their keys: [run configuration](configuration.md), [training settings](training.md).\n"
+        "of `train.yaml`. Keys: [run configuration](configuration.md), [training settings](training.md).\n"
     )
     folders = ROOT / "configs", ROOT / "verl" / "config"
     for folder in folders:

@@ -1,4 +1,4 @@
-"""The reference pages: as the code has it, and every key, setting, prompt and flag is there with its meaning."""
+"""The reference pages: as the code has it; every key, setting, prompt and flag is there with its meaning."""
 
 import contextlib
 import dataclasses
@@ -12,14 +12,14 @@ import pytest
 import yaml
 from pydantic import TypeAdapter
 
+sys.path.append(str(Path(__file__).parents[2] / "scripts"))
+import reference
+
 from cobalt import __main__ as cli
 from cobalt.config.config import Config
 from cobalt.prompts import Prompts
 
 ROOT = Path(__file__).parents[2]
-sys.path.append(str(ROOT / "scripts"))
-import reference
-
 SERVED = ("remote_reward_server.py", "vllm_engine_actor.py", "setup.py")
 DOORS = [*ROOT.glob("*.py"), *ROOT.glob("preproc/*.py"), *ROOT.glob("benchmarks/*.py")]
 DOORS = [path for path in sorted(DOORS) if "run_main(" in path.read_text() and path.name not in SERVED]
@@ -31,20 +31,18 @@ def page(name):
 
 def rows(text):
     """{first cell without code marks: last cell} of all tables."""
-    cells = [
-        re.split(r" (?<!\\)\| ", line.strip("| ")) for line in text.splitlines() if line.startswith("| `")
-    ]
+    lines = [line.strip("| ") for line in text.splitlines() if line.startswith("| `")]
+    cells = [re.split(r" (?<!\\)\| ", line) for line in lines]
     return {each[0].strip("`"): each[-1].strip() for each in cells if len(each) > 2}
 
 
 @pytest.mark.parametrize("name", reference.PAGES)
 def test_a_page_is_that_of_the_code(name, monkeypatch):
     monkeypatch.chdir(ROOT)
-    assert reference.renewed(page(name), reference.PAGES[name]) == page(name), (
-        "run: python scripts/reference.py"
-    )
+    parts = reference.PAGES[name]
+    assert reference.renewed(page(name), parts) == page(name), "run: python scripts/reference.py"
     with pytest.raises(ValueError, match="once"):
-        reference.renewed(page(name).replace("<!-- end -->", ""), reference.PAGES[name])
+        reference.renewed(page(name).replace("<!-- end -->", ""), parts)
 
 
 def schema_keys(node, whole, before=""):
@@ -82,10 +80,10 @@ def test_every_key_of_a_prompts_file_has_a_meaning():
     assert set(found) == {field.name for field in dataclasses.fields(Prompts)} and all(found.values())
 
 
-def said(call):
+def help_of(words, path):
     out = io.StringIO()
     with contextlib.redirect_stdout(out), contextlib.suppress(SystemExit):
-        call()
+        cli.main([*words, "--help"]) if words else runpy.run_path(path, run_name="__main__")
     return out.getvalue()
 
 
@@ -100,12 +98,7 @@ def test_every_flag_that_a_help_lists_is_there(name, monkeypatch):
     for more in (["check"], ["fields"]) if words == ["data"] else ([],):
         monkeypatch.setattr(sys, "argv", [program, *more, "--help"])
         monkeypatch.syspath_prepend(str((ROOT / program).parent))
-        path = str(ROOT / program)
-        help_ = said(
-            (lambda more=more: cli.main([*words, *more, "--help"]))
-            if words
-            else lambda: runpy.run_path(path, run_name="__main__")
-        )
+        help_ = help_of(words and [*words, *more], str(ROOT / program))
         listed = set(re.findall(r"^  (?:-\w.*?, )?(--\w+)", help_, re.M)) - {"--help"}
         assert listed or name == "cobalt doctor"
         assert [flag for flag in listed if f"`{flag}`" not in section] == []
