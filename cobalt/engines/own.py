@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import importlib
 import importlib.util
 import re
@@ -13,6 +12,7 @@ from cobalt.engines import connect, is_own
 from cobalt.engines.base import ChatEngine
 from cobalt.errors import InputError
 from cobalt.hub import is_hub_name
+from cobalt.models import similar
 
 _PARTS = ("name", "chat", "aclose")
 
@@ -99,10 +99,7 @@ def engine_of(model: str) -> dict[str, str]:
         known = "and LiteLLM, which knows providers' models, is not installed (cobalt[providers])"
     if is_hub_name(model) and not folder.parent.is_dir():
         return {"engine": "transformers", "model_name": model}
-    beside = [str(each) for each in folder.parent.glob("*/")] if folder.parent.is_dir() else []
-    near = difflib.get_close_matches(str(folder), beside, n=1)
     raise InputError(
         f"model {model}: neither a URL, nor FILE.py:NAME, nor a folder here, nor owner/name of the hub, "
-        + known
-        + (f"; did you mean {near[0]}?" if near else "")
+        f"{known}{similar(folder)}"
     )

@@ -49,7 +49,7 @@ def test_a_word_for_a_model_names_its_engine(word, found):
 @pytest.mark.parametrize(
     ("word", "says"),
     [
-        ("models/smal", "did you mean models/small"),
+        ("models/smal", "did you mean 'models/small'"),
         ("nobody-knows", "neither a URL"),
         ("a b", "neither a URL"),
     ],
