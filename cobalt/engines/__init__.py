@@ -46,18 +46,18 @@ def connect(name: str, model_name: str | None, base_url: str | None = None, **kw
         from cobalt.engines.vllm_engine import open_vllm
 
         return open_vllm(model_name, base_url, **kw)
-    if not model_name and not (name == "openai" and base_url):
+    if name == "openai" and base_url:
+        from cobalt.engines.openai_engine import OpenAIEngine
+
+        return OpenAIEngine(base_url, model_name or "", **kw)
+    if not model_name:
         raise InputError(f"engine '{name}' needs --model_name")
     if name == "litellm":
         from cobalt.engines.litellm_engine import LiteLLMEngine
 
         return LiteLLMEngine(model_name, base_url=base_url, **kw)
     if name == "openai":
-        from cobalt.engines.openai_engine import OpenAIEngine
-
-        if not base_url:
-            raise InputError("engine 'openai' needs --base_url, for instance http://localhost:8000/v1")
-        return OpenAIEngine(base_url, model_name or "", **kw)
+        raise InputError("engine 'openai' needs --base_url, for instance http://localhost:8000/v1")
     from cobalt.engines.transformers_engine import TransformersEngine
 
     if base_url:

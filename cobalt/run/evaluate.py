@@ -120,7 +120,8 @@ async def evaluate_model(
     """
     tasks, single, multi = (folder / f"{name}.jsonl" for name in ("tasks", "single", "multi"))
     _keep(source, tasks)
-    budget, more = budget or Budget(), {"concurrency": concurrency, "progress": progress}
+    budget = budget or Budget()
+    more: dict[str, Any] = {"concurrency": concurrency, "progress": progress}
     evaluator.cache = VerdictCache(200_000, by_test=True)  # all tests contain the public and the hidden ones
     first = RolloutSettings(**{each.name: getattr(settings, each.name) for each in fields(RolloutSettings)})
     all_rows(await single_turn(tasks, single, engine, evaluator, first, budget=budget, **more))
