@@ -98,7 +98,7 @@ USES: dict[str, dict[str, tuple[str, ...]]] = {
     "tasks": _RUN | {
         "preproc/run_perturbation.py": ("public_test_cases",),
         "preproc/verl_preproc_single_turn.py": ("instruction", "test_cases"),
-        "cobalt run (tasks.train_file, tasks.dev_file)": (
+        "cobalt eval, cobalt run (tasks.train_file, tasks.dev_file)": (
             "instruction|question", "test_cases|public_test_cases", "test_cases|hidden_test_cases",
         ),
     },

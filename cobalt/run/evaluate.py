@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from cobalt.cli import HelpFormatter, Parser, Progress, parser
+from cobalt.config.sections import TINY_TASKS
 from cobalt.engines.own import engine_of
 from cobalt.errors import InputError
 from cobalt.evaluation.evaluate import HiddenTests, hidden_tests
@@ -38,7 +39,6 @@ if TYPE_CHECKING:
 
 SAMPLES, TURNS = 4, 3
 TINY, LIVECODEBENCH = "tiny", "livecodebench"
-_TINY_TASKS = 300
 
 _ABOUT = """From a model to Pass@1 by turn, in one command: first programs, repairs on the feedback of
 public tests, and the hidden tests of every program. Run it again to continue, or to see the table again."""
@@ -95,7 +95,7 @@ def task_set(name: str, prompts: Prompts) -> TaskSet:
     if name == TINY and not Path(name).exists():
         from cobalt.tasks import tiny
 
-        return TaskSet(Rows(TINY, table=list(tiny.draw_tasks("heldout", _TINY_TASKS, 0))), prompts)
+        return TaskSet(Rows(TINY, table=list(tiny.draw_tasks("heldout", TINY_TASKS["heldout"], 0))), prompts)
     if name == LIVECODEBENCH and not Path(name).exists():
         name = livecodebench.locate(livecodebench.HUB_NAME)
     return TaskSet(open_rows(name, ("test", "heldout", "validation", "dev", "train")), prompts)
@@ -179,7 +179,7 @@ def main(argv: list[str] | None = None) -> int:
     dialogue = {name: getattr(args, name) for name in DIALOGUE}
     settings = MultiTurnSettings(**sampling_given(args), **dialogue, first_turn=True)
     source = Source(task_set(args.tasks, load(args.prompts)), check_row, args.limit)
-    if settings.tests == "auto" and all(is_perturbed(row) for row in source):
+    if settings.tests == "auto" and is_perturbed(next(iter(source))):
         settings = replace(settings, tests="perturbed")
     folder = args.output or Path("outputs", "eval", f"{_word(args.model)}-{_word(Path(args.tasks).stem)}")
     args.output_file = folder / "multi_eval.jsonl"
