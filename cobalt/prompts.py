@@ -75,12 +75,10 @@ class Prompts:
     """The first user message; `{statement}` once, where the problem stands."""
     feedback: str
     """The user message after a program: the line `Here is the execution feedback:`, and below it, once,
-    `{feedback}`. Before that line it must not say `The code has passed all public test cases`.
-    """
+    `{feedback}`. Before that line it must not say `The code has passed all public test cases`."""
     all_passed: str
     """Stands for `{feedback}` where every public test passed; begins with `The code has passed all public
-    test cases`.
-    """
+    test cases`."""
     no_code: str
     """Stands for `{feedback}` where the response holds no code block."""
     failing_tests: int = 1
@@ -89,8 +87,7 @@ class Prompts:
     """The judge's system message; says that a verdict is given as `Final Verdict:`."""
     judge_instruction: str = _JUDGE_INSTRUCTION
     """What a judge is asked: `{question}`, `{previous_code}`, `{feedback}`, `{current_code}` and `{patch}`,
-    each once.
-    """
+    each once."""
 
     def __post_init__(self) -> None:
         if type(self.failing_tests) is not int or self.failing_tests < 1:

@@ -20,8 +20,7 @@ class EvaluationSet:
     """`heldout` or `dev` (splits of `tasks`), or a file, folder or hub name."""
     kind: Literal["tasks", "livecodebench", "perturbed"] = "tasks"
     """Of the source: ready `tasks`, a `livecodebench` release, or tasks to be `perturbed` (two public tests
-    exchange their outputs, unless they have already).
-    """
+    exchange their outputs, unless they have already)."""
     samples: Count | None = None
     """Dialogues per task (null: as `evaluate.samples`)."""
     turns: Several | None = None
@@ -54,8 +53,7 @@ class Perturb:
 
     source: Text = "dev"
     """`dev`, `heldout`, or a file, folder or hub name of ready tasks; perturbed already they stay as they
-    are.
-    """
+    are."""
     limit: Several | None = 40
     """The first so many tasks (null: all)."""
     samples: Count | None = None
@@ -92,8 +90,7 @@ class HackAnalysis:
 
     match: Literal["faithful", "exact"] = "faithful"
     """How a wrong test is found in feedback: by substring, as published, or `exact`, by the index of the
-    test.
-    """
+    test."""
     judge: Judge | None = None
     """Who sorts them (null: nobody)."""
 

@@ -39,34 +39,27 @@ class Tasks:
     """Where tasks come from. `tiny`: the project's own, drawn, disjoint by structure. `taco`: TACO-verified,
     filtered, verified and split as by `preproc/preproc_taco.py`; it has no held-out split, `evaluate.sets`
     names other data. `files`: ready tasks, a source per split. `stored`: no tasks to train on but stored
-    programs with their verdicts.
-    """
+    programs with their verdicts."""
     train: Count | None = None
     """Training tasks: of `tiny` so many are drawn (null: 150), of `taco` and `files` the first so many are
-    kept (null: all), of a folder of `stored` programs the first so many problems.
-    """
+    kept (null: all), of a folder of `stored` programs the first so many problems."""
     dev: Count | None = None
     """Development tasks: of `tiny` so many are drawn (null: 100), of `files` the first so many are kept
-    (null: all), of `taco` it is the size of that split (null: 250).
-    """
+    (null: all), of `taco` it is the size of that split (null: 250)."""
     heldout: Several | None = None
     """Held-out tasks: of `tiny` so many are drawn (null: 300), of `files` the first so many are kept (null:
-    all).
-    """
+    all)."""
     source: Text | None = None
     """Family `taco`: a file or a data set of the hub. Family `stored`: a folder of CodeNet's layout, or a
-    Parquet file of stored groups.
-    """
+    Parquet file of stored groups."""
     train_file: Text | None = None
     """Family `files`: training tasks, a file, folder or hub name (`owner/name[:split]`); needed are `id`,
-    `question` or `instruction`, and `test_cases` or both of its parts (docs/data.md).
-    """
+    `question` or `instruction`, and `test_cases` or both of its parts (docs/data.md)."""
     dev_file: Text | None = None
     """Family `files`: development tasks, the same; of `stored`, to validate or evaluate on."""
     heldout_file: Text | None = None
     """Family `files`: held-out tasks, the same (null: there is no held-out split); of `stored`, to evaluate
-    on.
-    """
+    on."""
     submissions: Annotated[Whole, Field(ge=4)] | None = None
     """Family `tiny`: as many programs per task are made up, stored with their verdicts, and trained on."""
     language: Text = "Python"
@@ -75,16 +68,14 @@ class Tasks:
     """Family `stored`: groups of four programs that a problem gives at most."""
     overlap: Literal["refuse", "drop"] = "refuse"
     """Family `files`: a training task whose statement is also among the others is refused (`refuse`) or left
-    out (`drop`).
-    """
+    out (`drop`)."""
     max_solutions: Annotated[Whole, Field(ge=0)] = 16
     """Family `taco`: reference programs of a task that are run until one passes; 0 runs none."""
     require_verified: Flag = False
     """Family `taco`: leave out tasks of which no reference program passes."""
     functional: Literal["stdin", "call", "drop"] = "stdin"
     """Family `taco`: tasks that ask for a function become programs that read their arguments (`stdin`,
-    published), are called (`call`) or left out (`drop`).
-    """
+    published), are called (`call`) or left out (`drop`)."""
     public_tests: Count = 4
     """How many of the first tests are public where a task does not say which are."""
     split_seed: Whole = 42
@@ -118,14 +109,12 @@ class Model:
 
     path: Text = "../models/tiny-reference"
     """A folder in Hugging Face format, from the configuration file's folder, or a name on the hub (profile
-    gpu).
-    """
+    gpu)."""
     engine: Text = "transformers"
     """What runs the reference: `transformers` in this process; `vllm`, that is `vllm serve`, started for the
     stages that need it (`execution.serving`), or a server at `base_url`; `openai`, any service at `base_url`;
     `litellm`, a provider; or an engine of your own, `FILE.py:NAME` (from the configuration file's folder) or
-    `MODULE:NAME`, called with the model's folder (docs/howto/engine.md).
-    """
+    `MODULE:NAME`, called with the model's folder (docs/howto/engine.md)."""
     base_url: Text | None = None
     """Address of the service, up to `/v1`: engines `openai` (needed), `vllm`, `litellm`, your own."""
     served_name: Text | None = None
@@ -134,8 +123,7 @@ class Model:
     """What runs the trained models; needed where `engine` cannot (null: `engine`)."""
     prompts: Text = "tiny"
     """`default`, `tiny` or a file of prompts (docs/reference/prompts.md), for all dialogues, those of online
-    trainings too, and for the judge.
-    """
+    trainings too, and for the judge."""
     max_context: Count = 512
     """Tokens of prompt and completion together."""
     thinking: Flag = False
@@ -164,8 +152,7 @@ class Collect:
     """Programs per dialogue."""
     trajectories: Text | None = None
     """Ready trajectories of the training tasks, a file or folder of `eval_multi_turn.py` or a hub name:
-    recipes on contexts take them in place of their own.
-    """
+    recipes on contexts take them in place of their own."""
     dev_trajectories: Text | None = None
     """The same, of the development tasks."""
 
@@ -178,15 +165,13 @@ class Contexts:
     """Stop rules of slicing: as published (`faithful`) or corrected (`fixed`)."""
     selection: Literal["max_variance", "random", "all"] = "max_variance"
     """Which trajectories of a task are cut: at most four, of the largest variance of pass rates
-    (`max_variance`, published), at most four at random, or all candidates.
-    """
+    (`max_variance`, published), at most four at random, or all candidates."""
     partial: Flag = True
     """False leaves the slices out: only problem statements are trained on."""
     validation: Literal["trajectories", "openings"] | None = None
     """Validation set of recipes on contexts: cut from trajectories of development tasks by the published
     rule, or these tasks alone (null: `trajectories` on GPUs, `openings` on CPU, where training does not
-    validate).
-    """
+    validate)."""
     max_prompt_tokens: Count | None = None
     """A longer prompt is not cut further (null: as `train.max_prompt_tokens`)."""
 
@@ -197,8 +182,7 @@ class Train:
 
     recipe: Text = "cobalt"
     """A recipe of `verl/config/recipe` (docs/recipes.md), or a YAML file of your own, which trains on
-    contexts (docs/howto/recipe.md).
-    """
+    contexts (docs/howto/recipe.md)."""
     profile: Literal["cpu", "gpu"] = "cpu"
     """The hardware: `verl/config/profile`."""
     scale: Literal["tiny", "published"]
@@ -250,8 +234,7 @@ class Serving:
     command: list[Text] | None = None
     """Replaces `vllm serve`: the words of a command that serves an OpenAI-compatible API at
     `http://127.0.0.1:{port}`; `{model}`, `{port}`, `{replicas}`, `{tensor_parallel}` and `{max_context}` are
-    filled in.
-    """
+    filled in."""
 
 
 @dataclass(frozen=True, config=KNOWN_KEYS)

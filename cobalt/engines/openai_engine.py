@@ -84,13 +84,17 @@ class OpenAIEngine:
         """Look for the model in the service's list, at the address with or without `/v1`; where none is
         named, take the only one. Services that have no list are taken at their word.
         """
-        names, given = await self._served(), self.base_url
+        self._choose(await self._listed())
+
+    async def _listed(self) -> list[str] | None:
+        """Names of the models at the address as given, else with `/v1`, which is then kept."""
+        given, names = self.base_url, await self._served()
         if names is None and not given.endswith("/v1"):
             self._client.base_url = self.base_url = f"{given}/v1"
             names = await self._served()
             if names is None:
                 self._client.base_url = self.base_url = given
-        self._choose(names)
+        return names
 
     def _choose(self, names: list[str] | None) -> None:
         """Settle on the model named, or the only one of those served (None: there is no list)."""

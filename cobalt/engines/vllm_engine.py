@@ -47,17 +47,12 @@ class VllmEngine(OpenAIEngine):
 
     async def check(self) -> None:
         """Raises InputError if no server answers, or if it does not serve the model named."""
-        given, names = self.base_url, None
-        for ending in ("",) if given.endswith("/v1") else ("/v1", ""):
-            self._client.base_url = self.base_url = given + ending
-            try:
-                names = await self._served()
-            except InfraError:
-                continue
-            if names is not None:
-                break
+        try:
+            names = await self._listed()
+        except InfraError:
+            names = None
         if names is None:
-            raise InputError(f"no vLLM server answers at {given}; {_ADVICE}")
+            raise InputError(f"no vLLM server answers at {self.base_url}; {_ADVICE}")
         self._choose(names)
 
 

@@ -45,20 +45,18 @@ public tests, and the hidden tests of every program. Run it again to continue, o
 
 _EXAMPLES = """\
 MODEL is one of
-  http://localhost:8000/v1         a server with an OpenAI-compatible API (vLLM, SGLang, llama.cpp, ...)
-  models/tiny-reference            a folder in Hugging Face format, run in this process
-  gpt-5-mini-2025-08-07            a provider's model, by LiteLLM's name; its key in the environment
-  mine.py:Engine                   an engine of your own (docs/howto/engine.md)
-  Qwen/Qwen3-8B                    a model of the hub, cached here; with --engine vllm one that is served
+  http://localhost:8000     a server with an OpenAI-compatible API (vLLM, SGLang, llama.cpp, ...)
+  models/tiny-reference     a folder in Hugging Face format, run in this process
+  gpt-5-mini-2025-08-07     a provider's model, by LiteLLM's name; its key in the environment
+  mine.py:Engine            an engine of your own (docs/howto/engine.md)
+  Qwen/Qwen3-8B             a model of the hub, cached here; with --engine vllm one that is served
 
 Tasks need 'id', 'question' or 'instruction', and 'test_cases' (docs/data.md; `cobalt data check FILE`).
 Public and hidden tests are those that a row names; else its first four tests are public.
 
-  cobalt eval http://localhost:8000/v1 --tasks tasks.jsonl --limit 20 --dry_run   what it takes
-  cobalt eval http://localhost:8000/v1 --tasks tasks.jsonl -o before              the table, and its files
-  cobalt eval http://localhost:8001/v1 --tasks tasks.jsonl -o after
-  cobalt compare before/multi_eval.jsonl after/multi_eval.jsonl                   paired differences
-  cobalt report before/multi_eval.jsonl after/multi_eval.jsonl -o report          every program, in a browser
+  cobalt eval http://localhost:8000 --tasks tasks.jsonl --limit 20 --dry_run    what it takes
+  cobalt eval http://localhost:8000 --tasks tasks.jsonl -o before               the table, and its files
+  cobalt compare before/multi_eval.jsonl after/multi_eval.jsonl                 two of them, paired by task
 """
 
 
