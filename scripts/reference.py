@@ -61,11 +61,18 @@ def type_words(hint: Any) -> str:
         return f"list of {'items, see below' if section_of(hint) else type_words(args[0])}"
     if origin is typing.Annotated:
         bounds = [bound for rule in args[1:] for bound in getattr(rule, "metadata", [])]
-        low, high = ([getattr(each, end) for each in bounds if hasattr(each, end)] for end in ("ge", "le"))
-        words = type_words(args[0])
-        words += f", at least {max(low):g}" if low else ""
-        return words + (f", at most {min(high):g}" if high else "")
+        return type_words(args[0]) + _range(bounds)
     return "section, see below" if section_of(hint) else _WORDS[hint]
+
+
+def _range(rules: list[Any]) -> str:
+    """What rules of pydantic say of a number."""
+    ends = {"ge": "at least", "gt": "above", "le": "at most"}
+    low = [float(each.ge) for each in rules if hasattr(each, "ge")]
+    given = {"ge": [max(low)] if low else []}
+    for end in ("gt", "le"):
+        given[end] = [float(getattr(each, end)) for each in rules if hasattr(each, end)]
+    return "".join(f", {word} {value:g}" for end, word in ends.items() for value in given[end])
 
 
 def keys_of(kind: type, name: str = "") -> Iterator[tuple[str, str, str, str]]:
@@ -259,6 +266,22 @@ def _flag(action: argparse.Action) -> tuple[str, ...]:
     return names or f"`{value}`", f"{value if names else ''}{several}".strip(), shown, words
 
 
+def applications() -> Iterator[str]:
+    """What `serve run` takes after the name of an application."""
+    from cobalt.engines import vllm_server
+    from cobalt.evaluator import service
+
+    yield "## Serve applications"
+    for name, settings in (("vllm_engine_actor:app", vllm_server), ("remote_reward_server:app", service)):
+        yield f"### serve run {name}"
+        yield _plain(f"{inspect.getdoc(settings.Settings)} Arguments are `name=value`.")
+        rows = []
+        for key, field in settings.Settings.model_fields.items():
+            kind = type_words(field.annotation) + _range(field.metadata)
+            rows.append((f"`{key}`", kind, f"`{_yaml(field.default)}`", field.description or ""))
+        yield table("argument, type, default, meaning", rows)
+
+
 def commands() -> str:
     """Every command with its flags."""
     text = []
@@ -272,7 +295,7 @@ def commands() -> str:
                 text.append(table("flag, value, default, meaning", rows))
             if parser.epilog:
                 text.append(f"```text\n{parser.epilog.rstrip()}\n```")
-    return "\n\n".join(each for each in text if each)
+    return "\n\n".join(each for each in [*text, *applications()] if each)
 
 
 PAGES: dict[str, dict[str, Callable[[], str]]] = {

@@ -104,6 +104,14 @@ def test_every_flag_that_a_help_lists_is_there(name, monkeypatch):
         assert [flag for flag in listed if f"`{flag}`" not in section] == []
 
 
+def test_every_argument_of_the_serve_applications_has_a_meaning():
+    from cobalt.engines.vllm_server import Settings as Engine
+    from cobalt.evaluator.service import Settings as Evaluator
+
+    found = rows(page("commands.md").partition("## Serve applications")[2])
+    assert set(found) == {*Engine.model_fields, *Evaluator.model_fields} and all(found.values())
+
+
 def test_files_that_configurations_and_code_name_exist():
     """`docs/...` in a configuration, a message or a docstring leads somewhere."""
     places = [*ROOT.glob("configs/*.yaml"), *ROOT.glob("verl/config/**/*.yaml"), *ROOT.glob("cobalt/**/*.py")]
