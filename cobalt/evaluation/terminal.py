@@ -22,6 +22,7 @@ def turn_table(summary: dict[str, Any], title: str) -> None:
 
     samples, most = summary["samples_per_task"], max(summary["pass_at_k"], key=int)
     heads = ["turn", "Pass@1 % [95 %]", "against turn 1", f"Pass@{most} %", "public tests %", "no program %"]
+    heads = [head for head in heads if most != "1" or head != "Pass@1 %"]
     table = Table(box=None, pad_edge=False)
     for head in heads:
         table.add_column(Text(head), justify="right", no_wrap=True)
@@ -32,13 +33,13 @@ def turn_table(summary: dict[str, Any], title: str) -> None:
         at_most = summary["pass_at_k"][most][turn], summary["pass_at_k_ci95"][most][turn]
         cells = [
             str(turn + 1), rate(summary["pass_at_1"][turn], quoted(ends)),
-            points(gain) if turn and gain else "", rate(*at_most) if most != "1" else "",
+            points(gain) if turn and gain else "", *([rate(*at_most)] if most != "1" else []),
             rate(public[turn], (None, None)), rate(summary["no_code"][turn], (None, None)),
         ]  # fmt: skip
         table.add_row(*map(Text, cells))
     console = Console(highlight=False, markup=False)
     console.width = max(console.width, 110)
-    each = "" if samples is None else f", {samples} samples each"
+    each = "" if samples is None else f", {samples} {'sample' if samples == 1 else 'samples'} each"
     faults = f", {summary['infra_errors']} programs without a verdict" if summary["infra_errors"] else ""
     console.print(f"{title}: {summary['tasks']} tasks{each}{faults}\n", soft_wrap=True)
     console.print(table)

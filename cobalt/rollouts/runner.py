@@ -231,12 +231,13 @@ class Runner:
             self._go_on()
             done, in_flight = spent["programs"], self._in_flight
             each = spent["cost"] / done if done else self.budget.first
-            if spent["cost"] + each * (in_flight + 1) <= limit or not (done or in_flight):
+            total = self.budget.earlier + spent["cost"]
+            if total + each * (in_flight + 1) <= limit or not (done or in_flight or self.budget.earlier):
                 return
             if not in_flight:
                 self._stop.request(
                     BudgetReached(
-                        f"--max_cost {limit:g}: ${spent['cost']:.4g} are spent, and one more completion "
+                        f"--max_cost {limit:g}: ${total:.4g} are spent, and one more completion "
                         f"(about ${each:.2g}) may go over; all is kept, a higher --max_cost continues"
                     )
                 )

@@ -123,9 +123,8 @@ async def evaluate_model(
     evaluator.cache = VerdictCache(200_000, by_test=True)  # all tests contain the public and the hidden ones
     first = RolloutSettings(**{each.name: getattr(settings, each.name) for each in fields(RolloutSettings)})
     all_rows(await single_turn(tasks, single, engine, evaluator, first, budget=budget, **more))
-    if budget.limit is not None:
-        spent = ((read_manifest(single) or {}).get("tokens") or {}).get("cost_usd", 0.0)
-        budget = replace(budget, limit=budget.limit - spent)
+    spent = ((read_manifest(single) or {}).get("tokens") or {}).get("cost_usd", 0.0)
+    budget = replace(budget, earlier=spent)
     further = replace(settings, n=None, first_turn=False)
     all_rows(await multi_turn(single, multi, engine, evaluator, further, budget=budget, **more))
     target = folder / "multi_eval.jsonl"

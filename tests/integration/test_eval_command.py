@@ -16,7 +16,9 @@ sys.path.append(str(Path(__file__).parents[1] / "unit"))
 from data_rows import lcb
 
 from cobalt.errors import InputError, SettingsChanged
+from cobalt.manifest import read_manifest
 from cobalt.prompts import DEFAULT
+from cobalt.rollouts.runner import BudgetReached
 from cobalt.rows import read_rows
 from cobalt.run.evaluate import main, task_set
 
@@ -81,6 +83,16 @@ def test_a_served_model_is_evaluated_killed_and_continued(tasks, tmp_path):
     shown = re.findall(r"^ +(\d) +(\d+\.\d) \[", done.stdout, re.M)
     assert shown == [(str(t + 1), f"{100 * n / TASKS / SAMPLES:.1f}") for t, n in enumerate(right)]
     assert "openai:scripted on" in done.stdout and f"{TASKS} tasks, {SAMPLES} samples each" in done.stdout
+
+
+def test_what_it_may_cost_is_for_first_programs_and_repairs_together(tasks, tmp_path):
+    with chat_server() as (url, _):
+        how = [url, "--tasks", str(tasks), "-n", "2", "-o", str(tmp_path / "out"), "--prices", "1", "1"]
+        with pytest.raises(BudgetReached, match=r"--max_cost 0\.03: \$0\.02\d* are spent"):
+            main([*how, "--max_cost", "0.03"])
+    parts = [read_manifest(tmp_path / "out" / f"{name}.jsonl") for name in ("single", "multi")]
+    costs = [part["tokens"]["cost_usd"] for part in parts]
+    assert min(costs) > 0.005 and 0.02 < sum(costs) <= 0.03
 
 
 def test_single_turn_runs_say_their_score_and_are_evaluated(tasks, tmp_path):
