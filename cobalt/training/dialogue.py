@@ -166,7 +166,8 @@ class Judge:
         if self.settings.stop_when_passed and all(result["passing"]):
             dialogue.complete = True
             return None
-        message = prompts.feedback_message(prompts.no_code if code is None else first_failure(result))
+        failed = first_failure(result, prompts.failing_tests)
+        message = prompts.feedback_message(prompts.no_code if code is None else failed)
         dialogue.add_feedback(feedback_ids(self.tokenizer, message, ended=ended), self.settings)
         return None
 

@@ -13,8 +13,8 @@ from http_server import serving
 sys.path.append(str(Path(__file__).parents[1]))
 from report_data import trajectories
 
+from cobalt.config.evaluation_sections import HackAnalysis, Judge
 from cobalt.config.load import load
-from cobalt.config.sections import HackAnalysis, Judge
 from cobalt.prompts import TINY
 from cobalt.run.eval_stages import errors, hacking_stages, perturbed_rows, verdicts
 from cobalt.run.job import Job
