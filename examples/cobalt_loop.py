@@ -29,6 +29,7 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 from cobalt.contexts.select import select
 from cobalt.contexts.slice import slices
 from cobalt.errors import InfraError
+from cobalt.evaluation.format import interval, percent
 from cobalt.evaluator import LocalEvaluator
 from cobalt.prompts import TINY
 from cobalt.rewards.cobalt import PLAIN, shaped_reward
@@ -288,8 +289,8 @@ def run(settings: Settings) -> list[Interval]:
     for turn in range(settings.turns):
         old, new = ([sum(d.solved[turn] for d in g) / len(g) for g in groups] for groups in (before, after))
         gains.append(paired_bootstrap(new, old))
-        shown = [100 * value for value in (sum(old) / len(old), sum(new) / len(new), *gains[turn][:3])]
-        print("turn {}: {:.1f}, {:.1f}, {:+.1f} [{:.1f}, {:.1f}]".format(turn + 1, *shown))
+        gain = f"{100 * gains[turn].mean:+.1f} {interval(gains[turn][1:3], 100, sign=True)}"
+        print(f"turn {turn + 1}: {percent(sum(old) / len(old))}, {percent(sum(new) / len(new))}, {gain}")
     return gains
 
 

@@ -18,9 +18,9 @@ def percent(rate: float | None, digits: int = 1) -> str:
 
 
 def interval(ends: Ends, scale: float = 1.0, *, digits: int = 1, sign: bool = False) -> str:
-    """[lo, hi], both times `scale`; [cannot tell] where it is not defined."""
+    """[lo, hi], both times `scale`; [cannot tell] where it is not defined (None or nan)."""
     lo, hi = ends
-    if lo is None or hi is None:
+    if lo is None or hi is None or lo != lo:
         return f"[{CANNOT_TELL}]"
     plus = "+" if sign else ""
     return f"[{scale * lo:{plus}.{digits}f}, {scale * hi:{plus}.{digits}f}]"

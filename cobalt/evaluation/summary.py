@@ -130,7 +130,8 @@ def _gain(outcomes: Sequence[Outcomes], turn: int, seed: int) -> dict[str, Any] 
         return None
     old, new = ([rates[key] for key in both] for rates in (first, now))
     found = paired_bootstrap(new, old, seed=seed)
-    return {"points": 100 * found.mean, "ci95": bounds(found, 100)}
+    # The first turn differs from itself by nothing, which is no estimate.
+    return {"points": 100 * found.mean, "ci95": bounds(found if turn else None, 100)}
 
 
 def _transition(samples: Sequence[Sequence[float | None]], turn: int) -> dict[str, Any]:

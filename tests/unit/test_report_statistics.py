@@ -24,7 +24,7 @@ NEW = {"t1": [[0, 1], [0, 1]], "t2": [[0, 1], [0, 0]], "t3": [[1, 1], [1, 1]], "
 
 
 def copies(table, each):
-    """All of a table five times under other keys; `each` says what stands for a value in a copy of a number."""
+    """A table five times over, under other keys; `each` makes a value of one and of its copy's number."""
     return {f"{key}.{copy}": each(value, copy) for copy in range(5) for key, value in table.items()}
 
 
