@@ -113,10 +113,8 @@ class Policy:
             logits = self.model(token, attention_mask=seen, position_ids=places, past_key_values=cache).logits
         parts = [torch.cat(each, 1).split(n) for each in zip(*columns, strict=True)]
         texts = [self.tokenizer.batch_decode(each, skip_special_tokens=True) for each in parts[0]]
-        return [
-            Group(torch.tensor([prompt]), *of_prompt)
-            for prompt, *of_prompt in zip(prompts, *parts, texts, strict=True)
-        ]
+        rows = zip(prompts, *parts, texts, strict=True)
+        return [Group(torch.tensor([prompt]), *of_prompt) for prompt, *of_prompt in rows]
 
     def log_probs(self, group: Group) -> torch.Tensor:
         """log pi(token | all before it), [n, T], of use where the mask is 1.
