@@ -9,9 +9,9 @@ import numpy as np
 
 LEVEL = 0.95
 RESAMPLES, SEED = 10_000, 0  # of every interval, so that a figure has one wherever it is shown
-# With fewer tasks (or groups of tasks, where these are the units) nothing is said. Intervals would cover the
-# truth, but tell nothing: with 5 tasks they span over half of what is possible, and the sign-flip test cannot fall
-# below 6 %. At 10 they span a third, and a standard error can be relied on (docs/statistics.md).
+# With fewer tasks (or groups of tasks, where these are the units) nothing is said. Intervals would hold the
+# truth, but tell nothing: with 5 tasks they span over half of what is possible, and the p value of the
+# sign-flip test cannot fall below 6 %. At 10 they span a third (docs/statistics.md).
 MIN_CLUSTERS = 10
 _EXACT_CLUSTERS = 16
 _BLOCK = 1_000_000  # weights held at a time
