@@ -24,7 +24,7 @@ def main(argv: list[str] | None = None) -> int:
     if args.output.suffix not in SUFFIXES:
         raise InputError(f"{args.output}: a picture's name ends in {', '.join(SUFFIXES)}")
     results = read_results(args.run / "results.json" if args.run.is_dir() else args.run)
-    drawing = pass_by_turn(arms_of(results), COLOURS, 1)
+    drawing = pass_by_turn(arms_of(results), COLOURS)
     title = f"{results['tasks']} {set_name(results)} tasks, {results['samples_per_task']} dialogues each"
     drawing.axes[0].set_title(title, loc="left", fontsize=10, color=COLOURS["ink"])
     undated = {"metadata": {"Date": None}} if args.output.suffix == ".svg" else {}

@@ -24,6 +24,7 @@ from cobalt.rollouts.cli import closing_line, file_flags
 from cobalt.rollouts.inputs import Rows, Source, check_output, tests_of
 from cobalt.rollouts.trajectory import pass_rate, verdict
 from cobalt.rows import Row, read_rows, require
+from cobalt.stats import SEED
 from cobalt.testcases import TestCases
 from cobalt.text import extract_code
 
@@ -129,7 +130,7 @@ async def hidden_tests(
     code_from: str = "message",
     per_test: bool = False,
     shared_verdicts: bool = True,
-    seed: int = 0,
+    seed: int = SEED,
     progress: Progress | None = None,
 ) -> HiddenTests:
     """Run every program of `conversations` on `hidden_test_cases`, any number of samples (S) and turns (T);
@@ -261,7 +262,7 @@ def main(argv: list[str] | None = None) -> int:
     flags.add_argument(
         "--no_shared_verdicts", action="store_true", help="run identical programs of a task again and again"
     )
-    flags.add_argument("--seed", type=int, default=0, help="of the bootstrap")
+    flags.add_argument("--seed", type=int, default=SEED, help="of the bootstrap")
     args = flags.parse_args(argv)
     outcome = asyncio.run(_main(args))
     lines = [*report_lines(outcome.summary), *(f"note: {note}" for note in outcome.notes)]

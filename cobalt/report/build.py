@@ -16,6 +16,7 @@ from cobalt.cli import Progress, make_progress, parser
 from cobalt.errors import InputError
 from cobalt.evaluation.compare import compare
 from cobalt.evaluation.evaluated_rows import EvaluatedRun, TaskId, model_of, refuse_unlike
+from cobalt.evaluation.format import too_few
 from cobalt.evaluation.summary import summarize
 from cobalt.files import atomic_write, file_sha256, writing
 from cobalt.manifest import versions
@@ -25,6 +26,7 @@ from cobalt.report.inputs import Inputs, find
 from cobalt.report.tables import all_tables
 from cobalt.report.trajectories import Writer
 from cobalt.rows import read_rows
+from cobalt.stats import SEED
 
 SCHEMA = 1
 PAGE, DATA = "index.html", "report.json"
@@ -36,7 +38,7 @@ def build(
     out: str | os.PathLike[str],
     *,
     title: str | None = None,
-    seed: int = 0,
+    seed: int = SEED,
     progress: Progress | None = None,
 ) -> Figures:
     """Make a report of files and folders (see `cobalt.report.inputs.find`) in the folder `out`.
@@ -81,7 +83,7 @@ def _read(inputs: Inputs, writer: Writer, title: str | None, seed: int, progress
                 progress.advance(f"reading {name}", read, None)
         run.refuse_empty()
         evaluated.append(run)
-    notes = refuse_unlike(evaluated)
+    notes = refuse_unlike(evaluated) + too_few(len(evaluated[0].outcomes), evaluated[0].groups)
     runs = [_facts(run, inputs, seed) for run in evaluated]
     for facts, colour in zip(runs, _colours([run.name for run in evaluated]), strict=True):
         facts["colour"] = colour
@@ -157,7 +159,7 @@ def main(argv: list[str] | None = None) -> int:
     )
     flags.add_argument("-o", "--output", required=True, help="folder to write; an earlier report is replaced")
     flags.add_argument("--title", help="of the page")
-    flags.add_argument("--seed", type=int, default=0, help="of bootstrap and permutations")
+    flags.add_argument("--seed", type=int, default=SEED, help="of bootstrap and permutations")
     args = flags.parse_args(argv)
     with make_progress() as progress:
         made = build(args.runs, args.output, title=args.title, seed=args.seed, progress=progress)

@@ -67,12 +67,12 @@ def standalone(svg: str) -> str:
     return svg.replace("<svg", '<svg style="background: white"', 1) + "\n"
 
 
-def pass_by_turn(runs: Sequence[Run], colours: Colours, first_turn: int = 0) -> Any:
-    """Pass@1 by turn with 95 % intervals, a line per run. `first_turn`: the number of the first one."""
+def pass_by_turn(runs: Sequence[Run], colours: Colours) -> Any:
+    """Pass@1 by turn with 95 % intervals, a line per run."""
     drawing, (axes,) = _panels(1, 1, colours)
     ending = []
     for number, run in enumerate(runs):
-        table = enumerate(zip(run["summary"]["pass_at_1"], run["summary"]["ci95"], strict=True), first_turn)
+        table = enumerate(zip(run["summary"]["pass_at_1"], run["summary"]["ci95"], strict=True), 1)
         known = [(turn, rate, ends) for turn, (rate, ends) in table if rate is not None]
         if not known:
             continue
@@ -81,20 +81,18 @@ def pass_by_turn(runs: Sequence[Run], colours: Colours, first_turn: int = 0) -> 
         colour = colours[run["colour"]]
         for (turn, _), (_, _, (lo, hi)) in zip(points, known, strict=True):
             if lo is not None and hi is not None:
-                ends = 100 * max(0, lo), 100 * min(1, hi)
-                axes.vlines(turn, *ends, color=colour, linewidth=2.2, alpha=0.5)
+                axes.vlines(turn, 100 * lo, 100 * hi, color=colour, linewidth=2.2, alpha=0.5)
         axes.plot(*zip(*points, strict=True), color=colour, linewidth=2, marker="o", markersize=5)
         ending.append((points[-1][1], f"{run['name'][:18]} {points[-1][1]:.0f}", run["colour"]))
     count = max(len(run["summary"]["pass_at_1"]) for run in runs)
-    last = first_turn + count - 1
-    axes.set_xlim(first_turn - 0.25, last + 0.25 + 0.32 * count)
+    axes.set_xlim(0.75, count + 0.25 + 0.32 * count)
     floor = 0.0
     for height, label, colour in sorted(ending):  # names at the ends of lines, none over another
         floor = max(height, floor)
-        axes.text(last + 0.05 * count + 0.1, floor, label, color=colours[colour], va="center",
+        axes.text(count + 0.05 * count + 0.1, floor, label, color=colours[colour], va="center",
                   fontsize=9, fontweight="bold")  # fmt: skip
         floor += 7.5
-    axes.set_xticks(range(first_turn, last + 1))
+    axes.set_xticks(range(1, count + 1))
     axes.set_ylim(0, 100)
     axes.set_xlabel("turn")
     axes.set_ylabel("Pass@1 on hidden tests, %")
@@ -118,7 +116,7 @@ def transitions(runs: Sequence[Run], colours: Colours) -> Any:
                 share = 100 * count / total
                 axes.bar(place, share, bottom=floor, width=0.82, color=colours[shade], linewidth=0)
                 floor += share
-        axes.set_xticks(range(len(rows)), [f"{row['from']}→{row['to']}" for row in rows])
+        axes.set_xticks(range(len(rows)), [f"{row['from'] + 1}→{row['to'] + 1}" for row in rows])
         axes.set_title(run["name"][:28], fontsize=9, color=colours["ink"], loc="left")
         axes.set_ylim(0, 100)
         axes.grid(visible=False)

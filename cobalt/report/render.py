@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping, Sequence
+from functools import partial
 from importlib import resources
 from pathlib import Path
 from typing import Any
@@ -33,7 +34,7 @@ def _page(
         loader=PackageLoader("cobalt.report", "static"), autoescape=True, undefined=StrictUndefined,
         trim_blocks=True, lstrip_blocks=True,
     )  # fmt: skip
-    environment.filters |= {"percent": percent, "shares": _shares}
+    environment.filters |= {"percent": percent, "shares": partial(interval, scale=100)}
     static = resources.files("cobalt.report") / "static"
     return environment.get_template(template).render(
         style=Markup("".join((static / name).read_text(encoding="utf-8") for name in styles)),
@@ -41,12 +42,6 @@ def _page(
         drawings={name: Markup(svg) for name, svg in drawings.items()},
         **values,
     )
-
-
-def _shares(ends: Sequence[float | None]) -> str:
-    """An interval of a share in percent, cut at 0 and 100; "n/a" where there is none."""
-    lo, hi = ends
-    return "n/a" if lo is None or hi is None else interval([max(0.0, lo), min(1.0, hi)], 100)
 
 
 def figures(runs: Sequence[Mapping[str, Any]], curves: Curves, folder: Path) -> dict[str, str]:
@@ -95,10 +90,10 @@ def _lead(figures: Mapping[str, Any]) -> str:
         return f"Pass@1 {first} % at the first turn, {last} % at the last."
     turn = comparison["turns"][-1]
     said = [
-        f"{row['b']} {row['points']:+.1f} points {interval(quoted(row), sign=True)}".strip()
+        f"{row['b']} {row['points']:+.1f} points {interval(quoted(row), sign=True)}"
         for row in comparison["comparisons"] if row["turn"] == turn and row["n"]
     ]  # fmt: skip
-    return f"At turn {turn}, against {runs[0]['name']} (paired by task): {'; '.join(said)}."
+    return f"At turn {turn + 1}, against {runs[0]['name']} (paired by task): {'; '.join(said)}."
 
 
 def write_run_page(
@@ -153,7 +148,7 @@ def arms_of(results: Results) -> list[dict[str, Any]]:
 
 
 def _run_drawings(results: Results, curves: Curves) -> dict[str, str]:
-    turns = charts.pass_by_turn(arms_of(results), PAGE, 1)
+    turns = charts.pass_by_turn(arms_of(results), PAGE)
     drawn = {"turns": inline_svg(turns, "Pass@1 by turn with 95 % intervals", "turns")}
     names = {"cobalt": (trained_name(results), "c1"), "control": ("single-turn", "c3")}
     long = {names[name][0]: rows for name, rows in curves.items() if len(rows) > 1}

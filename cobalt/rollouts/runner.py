@@ -199,7 +199,7 @@ class Runner:
         except InfraError as error:
             if self._judged > began:  # other programs had verdicts meanwhile: it is this one
                 self._unjudgeable.add((key, sample, turn))
-            raise InfraError(f"sample {sample}, turn {turn}: {error}") from error
+            raise InfraError(f"sample {sample}, turn {turn + 1}: {error}") from error
         self._judged = time.monotonic()
         self._meter.tested(len(tests))
         return result

@@ -31,7 +31,7 @@ def _flags() -> Parser:
     flags = parser("Run the stages of a configuration, continuing where an earlier run stopped.")
     flags.add_argument("config", type=Path, help="YAML file, for instance configs/tiny.yaml")
     flags.add_argument("--out", type=Path, required=True, help="folder of this run; run again to continue")
-    flags.add_argument("--seed", type=int, default=0, help="of sampling, training and bootstrap")
+    flags.add_argument("--seed", type=int, default=0, help="of sampling and training")
     flags.add_argument("--task_seed", type=int, default=0, help="of the tasks drawn")
     flags.add_argument("--fresh", action="store_true", help="delete the run in the folder and start again")
     flags.add_argument(

@@ -263,7 +263,7 @@ def judged(job: Job, rows: Path, target: Path) -> Mapping[str, Any]:
     """Hidden tests for every program of dialogues; returns the summary. Raises InfraError for programs
     without verdict.
     """
-    done = job.wait(hidden_tests(rows, target, job.evaluator, seed=job.seed, progress=job.view))
+    done = job.wait(hidden_tests(rows, target, job.evaluator, progress=job.view))
     complete(done.run)
     if done.summary["infra_errors"]:
         raise InfraError(

@@ -16,6 +16,7 @@ from cobalt.run.eval_stages import ARMS, control_files, evaluated, findings, mod
 from cobalt.run.job import Job
 from cobalt.run.runner import Runner
 from cobalt.run.stage_cache import Outcome, Stage
+from cobalt.stats import RESAMPLES, SEED
 
 
 def report_stage(job: Job, runner: Runner) -> Stage:
@@ -31,7 +32,7 @@ def report_stage(job: Job, runner: Runner) -> Stage:
         "report", "report", run=lambda: _report(job, runner), common=False,
         inputs=[*found, *control_files(job).values(), *_curves(job).values()],
         outputs=[job.path("results.json"), job.path("report.html"), *pages],
-        settings={"seed": job.seed, "name": job.config.name},
+        settings={"intervals": [RESAMPLES, SEED], "name": job.config.name},
     )  # fmt: skip
 
 
@@ -67,7 +68,7 @@ def _report(job: Job, runner: Runner) -> Outcome:
         "set": job.config.evaluate.sets[0].name,
         "seed": job.seed,
         "task_seed": job.task_seed,
-        **statistics(files["reference"], files["cobalt"], others | controls, rates, slots, seed=job.seed),
+        **statistics(files["reference"], files["cobalt"], others | controls, rates, slots),
         "sets": facts("evaluate").get("pass_at_1", {}),
         "family_hash": job.family_hash,
         "model_sha256": job.model_sha256,
@@ -117,7 +118,7 @@ def _pages(job: Job) -> dict[str, str]:
     further = {}
     for name, arguments in made.items():
         folder = f"report_{name}" if name else "report"
-        build(arguments, job.path(folder), seed=job.seed, progress=job.view)
+        build(arguments, job.path(folder), progress=job.view)
         if name:
             said = "perturbed tests" if name == "perturbed" else name.replace("_", " ")
             further[said] = f"{folder}/index.html"

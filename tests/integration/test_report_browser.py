@@ -91,7 +91,7 @@ def test_both_pages_read_well(report, demo, visit, tmp_path, size, scheme):
     # axe-core looks for contrast, names, roles, keyboard access. It runs in the page and needs no network.
     axe = pytest.importorskip("axe_playwright_python.sync_playwright").Axe()
     views = {"results": (report, ""), "list": (report, "#/list?step=fixed"), "demo": (demo, ""),
-             "trajectory": (report, "#/t/cobalt/task-003/1/2")}  # fmt: skip
+             "trajectory": (report, "#/t/cobalt/task-003/1/3")}  # fmt: skip
     for name, (path, address) in views.items():
         page = visit(path, address, size=size, scheme=scheme)
         if address:
@@ -121,8 +121,8 @@ def test_filters_narrow_the_list_and_stay_in_the_address(report, visit):
     assert count(outcome="never") == sum(not any(right) for right, _ in rows)
     assert count(outcome="always") == sum(all(right) for right, _ in rows)
     assert count(outcome="lost") == sum(any(right) and not right[-1] for right, _ in rows)
-    assert count(outcome="right", turn="1") == sum(right[1] for right, _ in rows)
-    assert count(step="broken", turn="2") == sum(right[1] and not right[2] for right, _ in rows)
+    assert count(outcome="right", turn="2") == sum(right[1] for right, _ in rows)
+    assert count(step="broken", turn="3") == sum(right[1] and not right[2] for right, _ in rows)
     assert count(bent="yes") == sum(bent for _, bent in rows) > 0
     assert count(task="nothing has this id") == 0
     assert count(difficulty="easy", run="0") == 32
@@ -135,7 +135,7 @@ def test_filters_narrow_the_list_and_stay_in_the_address(report, visit):
 
 
 def test_a_trajectory_shows_diff_feedback_verdicts_and_folded_thinking(report, visit):
-    page = visit(report, "#/t/cobalt/task-003/1/2")
+    page = visit(report, "#/t/cobalt/task-003/1/3")
     page.wait_for_selector(".diff")
     chunk = data(report, "r1/0/3.js")
     before, now = chunk["samples"][1][1:3]
@@ -148,6 +148,10 @@ def test_a_trajectory_shows_diff_feedback_verdicts_and_folded_thinking(report, v
         marked = page.locator(f".diff td.{kind}.c").all_inner_texts()
         assert marked == [pair[column] for pair in changed]
     assert page.inner_text(".said pre") == (before["f"] or "All public tests passed.")
+    heads = " ".join(page.locator("#detail h3, #detail th").all_inner_texts())  # people count turns from 1
+    assert "told after turn 2" in heads and "Program of turn 3 against turn 2" in heads
+    assert page.title().endswith("turn 3") and page.inner_text("nav.turns [aria-current=step]")[0] == "3"
+    assert page.locator("#f-turn option").all_inner_texts()[1] == "turn 1"
     thinking = page.locator("details", has_text="Thinking")
     assert not thinking.locator("pre").is_visible()
     thinking.locator("summary").click()
@@ -160,7 +164,7 @@ def test_a_trajectory_shows_diff_feedback_verdicts_and_folded_thinking(report, v
 
 
 def test_keys_move_through_turns_and_trajectories(report, visit):
-    page = visit(report, "#/t/reference/task-000/0/0")
+    page = visit(report, "#/t/reference/task-000/0/1")
     page.wait_for_selector(".diff")
 
     def press(*keys) -> list[str]:
@@ -168,8 +172,8 @@ def test_keys_move_through_turns_and_trajectories(report, visit):
             page.keyboard.press(key)
         return page.evaluate("location.hash").split("/")[2:]
 
-    assert press() == ["reference", "task-000", "0", "0"]
-    assert press("ArrowRight", "l")[3] == "2" and press("ArrowLeft")[3] == "1"
+    assert press() == ["reference", "task-000", "0", "1"]
+    assert press("ArrowRight", "l")[3] == "3" and press("ArrowLeft")[3] == "2"
     assert press("j")[:3] == ["reference", "task-000", "1"]
     assert press("k", "End")[:3] == ["cobalt", "task-023", "3"]
     assert page.get_attribute("#list", "aria-activedescendant") == "o191"
@@ -205,7 +209,7 @@ def test_links_dead_addresses_and_the_phone(report, demo, visit):
     assert page.input_value("#f-step") == "broken"
     page.click("text=cobalt >> nth=-1")
     page.wait_for_function("location.hash.startsWith('#/t/cobalt/')")
-    page = visit(report, "#/t/cobalt/no-such-task/0/0")
+    page = visit(report, "#/t/cobalt/no-such-task/0/1")
     page.wait_for_selector("text=This report has no trajectory")
     page = visit(report, "#/list", size="phone")  # shows list or trajectory
     page.wait_for_selector("#rows .row")

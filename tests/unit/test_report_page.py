@@ -107,8 +107,15 @@ def test_the_terminal_shows_tables_and_files(found):
 
 def test_figures_in_words():
     assert format.percent(None) == "n/a" and format.percent(0.4276) == "42.8"
-    assert format.interval([None, None]) == "" and format.interval([0.1, 0.25], 100) == "[10.0, 25.0]"
-    assert format.half_width(0.5, [0.4, 0.6]) == "50.0 ± 10.0" and format.half_width(0.5, [None, 1]) == "50.0"
+    assert format.interval([None, None]) == "[cannot tell]" == f"[{format.p_value(None)}]"
+    assert format.rate(None, [None, None]) == "n/a" and format.rate(0.5, [None, None]) == "50.0 [cannot tell]"
+    assert (
+        format.detectable({"detectable_points": None}) == "cannot tell"
+        and format.interval([0.1, 0.25], 100) == "[10.0, 25.0]"
+    )
+    assert format.rates({"pass_at_1": [0.5], "ci95": [[0.4, 0.6]]}) == ["50.0 [40.0, 60.0]"]
+    assert format.too_few(10, 10) == format.too_few(300) == [] and len(format.too_few(9, 3)) == 1
+    assert format.too_few(30, 3)[0].startswith("3 groups: too few to tell by group;")
     assert format.p_value(0.0004) == "<0.001" and format.p_value(0.0004, 4) == "0.0004"
     gain = {"points": 35.06, "ci95": [30.5, 40.13]}
     assert format.points(gain) == "+35.1 [+30.5, +40.1]" and format.tone(gain) == "better"

@@ -70,7 +70,7 @@ function fill(id, entries) {
 function prepare() {
   fill("run", index.runs.length > 1 ? index.runs.map((run, i) => [String(i), run.name]) : []);
   const longest = Math.max(...index.runs.map(run => run.turns));
-  fill("turn", Array.from({length: longest}, (_, t) => [String(t), `turn ${t}`]));
+  fill("turn", Array.from({length: longest}, (_, t) => [String(t + 1), `turn ${t + 1}`]));
   const names = [...new Set(index.tasks.map(task => task.difficulty))].sort();
   fill("difficulty", names.length > 1 ? names.map(name => [name, name || "none given"]) : []);
   const verdicts = new Set();
@@ -81,7 +81,7 @@ function prepare() {
 }
 
 function matches(row, f) {
-  const task = index.tasks[row.task], at = f.turn === "" ? null : Number(f.turn);
+  const task = index.tasks[row.task], at = f.turn === "" ? null : Number(f.turn) - 1;  // people count turns from 1, files from 0
   if (f.run !== "" && row.run !== Number(f.run)) return false;
   if (f.task && !String(task.id).toLowerCase().includes(f.task)) return false;
   if (f.difficulty !== "" && task.difficulty !== f.difficulty) return false;
@@ -145,7 +145,7 @@ function paint() {
 
 function bestTurn(row) {
   const f = values();
-  if (f.turn !== "") return Math.min(Number(f.turn), row.rates.length - 1);
+  if (f.turn !== "") return Math.min(Number(f.turn) - 1, row.rates.length - 1);
   const [bent] = Object.keys(row.bent);
   if (f.bent && bent !== undefined) return Number(bent);
   if (f.step && row[f.step]?.length) return row[f.step][0];
@@ -154,7 +154,7 @@ function bestTurn(row) {
 
 // ---- where we are ---------------------------------------------------------------------------------------------
 function address(row, t) {
-  return "#/t/" + [index.runs[row.run].name, String(index.tasks[row.task].id), row.sample, t].map(encodeURIComponent).join("/");
+  return "#/t/" + [index.runs[row.run].name, String(index.tasks[row.task].id), row.sample, t + 1].map(encodeURIComponent).join("/");
 }
 
 function remember() {
@@ -208,7 +208,7 @@ function route() {
     return;
   }
   document.body.classList.add("reading");
-  select(place, Number(t) || 0);
+  select(place, (Number(t) || 1) - 1);
 }
 
 function select(place, t) {
@@ -231,7 +231,7 @@ function select(place, t) {
 function draw() {
   const row = shown[current], task = index.tasks[row.task], turns = chunk.samples[row.sample] ?? [];
   const now = turns[turn], before = turn ? turns[turn - 1] : null;
-  document.title = `${task.id}, sample ${row.sample}, turn ${turn}`;
+  document.title = `${task.id}, sample ${row.sample}, turn ${turn + 1}`;
   const others = index.rows.filter(other => other.task === row.task && other.sample === row.sample && other.run !== row.run);
   const facts = [task.difficulty, task.subset, task.group && `group ${task.group}`];
   const parts = [
@@ -243,8 +243,8 @@ function draw() {
         h("a", {href: address(other, Math.min(turn, other.rates.length - 1))}, index.runs[other.run].name)])) : null),
     h("nav", {class: "turns", "aria-label": "Turns"}, ...row.rates.map((rate, t) => h("a", {
       href: address(row, t), class: t === turn ? "turn on" : "turn", "aria-current": t === turn ? "step" : null,
-      "aria-label": `turn ${t}: ${rate < 0 ? "no verdict" : rate === 100 ? "right" : `wrong, ${rate} percent of hidden tests`}`,
-    }, h("span", {}, `${t}`), mark(rate)))),
+      "aria-label": `turn ${t + 1}: ${rate < 0 ? "no verdict" : rate === 100 ? "right" : `wrong, ${rate} percent of hidden tests`}`,
+    }, h("span", {}, `${t + 1}`), mark(rate)))),
     h("details", {class: "box"}, h("summary", {}, "Problem"), h("pre", {class: "wrap"}, chunk.statement)),
   ];
   if (!now) parts.push(h("p", {class: "empty"}, "This file holds no dialogue of this trajectory."));
@@ -258,7 +258,7 @@ function turnParts(now, before) {
   const parts = [];
   if (now.e) parts.push(h("p", {class: "alarm"}, h("b", {}, "Bent to a wrong test. "), `Judge: ${now.e}`));
   if (before) {
-    parts.push(h("section", {class: "said"}, h("h3", {}, `What it was told after turn ${turn - 1}`),
+    parts.push(h("section", {class: "said"}, h("h3", {}, `What it was told after turn ${turn}`),
       h("pre", {class: "wrap"}, before.f === undefined ? "(nothing)" : before.f === null ? "All public tests passed." : before.f)));
   }
   if (now.t) parts.push(h("details", {class: "box"}, h("summary", {}, `Thinking (${now.t.length.toLocaleString("en")} characters)`), h("pre", {class: "wrap"}, now.t)));
@@ -270,12 +270,12 @@ function turnParts(now, before) {
 
 function program(now, before) {
   const code = now.c === null ? null : chunk.codes[now.c], old = before && before.c !== null ? chunk.codes[before.c] : null;
-  const title = `Program of turn ${turn}`;
+  const title = `Program of turn ${turn + 1}`;
   if (code === null) return h("section", {}, h("h3", {}, title), h("p", {class: "empty"}, "No code block."));
   if (old === null) return h("section", {}, h("h3", {}, title), listing(code));
   if (now.c === before.c) return h("section", {}, h("h3", {}, `${title}: unchanged`), listing(code));
   const steps = chunk.diffs[`${before.c}-${now.c}`];
-  return h("section", {}, h("h3", {}, `${title} against turn ${turn - 1}`),
+  return h("section", {}, h("h3", {}, `${title} against turn ${turn}`),
     (narrow.matches ? unified : sideBySide)(old.split("\n"), code.split("\n"), steps));
 }
 
@@ -303,7 +303,7 @@ function sideBySide(old, now, steps) {
         ...line(tag === "e" ? "" : right === null ? "gap" : "ins", right === null ? null : right + 1, right === null ? "" : now[right])));
     }
   }
-  return table([`turn ${turn - 1}`, `turn ${turn}`], rows, "pair");
+  return table([`turn ${turn}`, `turn ${turn + 1}`], rows, "pair");
 }
 
 function unified(old, now, steps) {
@@ -315,7 +315,7 @@ function unified(old, now, steps) {
       for (let k = j1; k < j2; k++) rows.push(h("tr", {}, ...line("ins", k + 1, "+ " + now[k])));
     }
   }
-  return table([`turn ${turn - 1} to ${turn}`], rows, "listing");
+  return table([`turn ${turn} to ${turn + 1}`], rows, "listing");
 }
 
 function verdicts(now) {
