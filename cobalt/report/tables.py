@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from cobalt.evaluation.format import half_width, p_value, percent, points, rate, tone
 from cobalt.evaluation.summary import pooled_steps
+from cobalt.report.published import ABOUT_PUBLISHED
 
 Run = Mapping[str, Any]
 Results = Mapping[str, Any]
 
-_STYLES = {"better": "bold green", "worse": "bold red", "unclear": "yellow"}
+STAMP = "Smoke run, no result"
 _CONTROLS = {
     "single_turn_training": "trained on first turns only, as many completions",
     "blank_feedback": "trained model, feedback blanked",
@@ -43,16 +44,49 @@ class Table:
         return "\n".join([f"**{self.title}**", "", *cells, *(["", self.notes] if self.notes else [])]) + "\n"
 
 
-def all_tables(runs: Sequence[Run], comparison: Mapping[str, Any] | None) -> dict[str, Table]:
+def named(made: Sequence[Table], *, smoke: bool) -> dict[str, Table]:
+    """Tables by name; those of a smoke run say so wherever they go."""
+    said = f"{STAMP}: " if smoke else ""
+    return {table.name: replace(table, title=said + table.title) for table in made}
+
+
+def all_tables(
+    runs: Sequence[Run], comparison: Mapping[str, Any] | None, *, smoke: bool = False
+) -> dict[str, Table]:
     """The tables there is something for, by name."""
-    made = [_pass_at_1(runs), _pass_at_k(runs), _steps(runs), parts(runs)]
+    made = [overview(runs, comparison), _pass_at_1(runs), _pass_at_k(runs), _steps(runs), parts(runs)]
     if comparison:
         made.append(_comparison(comparison))
     if bent := [run for run in runs if run["errors"]]:
         made.append(_hacking(bent))
     if judged := [run for run in runs if run["judge"]]:
         made.append(_verdicts(judged))
-    return {table.name: table for table in made}
+    return named(made, smoke=smoke)
+
+
+def overview(runs: Sequence[Run], comparison: Mapping[str, Any] | None) -> Table:
+    """What is compared: model, recipe and tasks of each run, what was measured at the last turn, and what is
+    published. Columns that nothing is known for are left out.
+    """
+    rows = (comparison or {}).get("comparisons", ())
+    last = {(row["a"], row["b"]): row for row in sorted(rows, key=lambda row: row["turn"])}
+    columns: dict[str, list[str | None]] = {
+        "run": [run["name"] for run in runs],
+        "model": [run.get("model") for run in runs],
+        "recipe": [run.get("recipe") for run in runs],
+        "tasks": [run.get("data") for run in runs],
+        "Pass@1, % [95 %]": [
+            rate(run["summary"]["pass_at_1"][-1], run["summary"]["ci95"][-1]) for run in runs
+        ],
+        f"over {runs[0]['name']}": [
+            points(pair) if (pair := last.get((runs[0]["name"], run["name"]))) else None for run in runs
+        ],
+        "published": [run.get("published") for run in runs],
+    }
+    kept = {name: cells for name, cells in columns.items() if any(cells)}
+    cells = [[cell or "-" for cell in row] for row in zip(*kept.values(), strict=True)]
+    notes = ABOUT_PUBLISHED if "published" in kept else ""
+    return Table("overview", "What is compared, at the last turn", list(kept), cells, notes)
 
 
 def _pass_at_1(runs: Sequence[Run]) -> Table:
@@ -151,9 +185,14 @@ def _verdicts(runs: Sequence[Run]) -> Table:
     return Table("verdicts", "Kinds of hacking", head, rows, f"Judge: {models}, majority of votes.")
 
 
+def recipe_of(results: Results) -> str:
+    """The name of a run's recipe."""
+    return Path(str(results.get("recipe", "cobalt"))).stem
+
+
 def trained_name(results: Results) -> str:
     """What the trained model of a run is called."""
-    recipe = Path(str(results.get("recipe", "cobalt"))).stem
+    recipe = recipe_of(results)
     return _TRAINED.get(recipe, recipe)
 
 
@@ -179,7 +218,7 @@ def run_tables(results: Results) -> dict[str, Table]:
     if results["controls"]:
         made.append(_controls(results))
     made += [_behaviour(results), _stages(results)]
-    return {table.name: table for table in made}
+    return named(made, smoke=bool(results.get("smoke")))
 
 
 def _by_turn(results: Results) -> Table:
@@ -262,39 +301,3 @@ def control_name(name: str, results: Results) -> str:
 
 def _tones(differences: Sequence[Mapping[str, Any]], column: int) -> dict[tuple[int, int], str]:
     return {(row, column): tone(difference) for row, difference in enumerate(differences)}
-
-
-def show(results: Results, out: Path, console: Any) -> None:
-    """Print headline, tables, cost and files on a terminal, a `rich.console.Console`."""
-    from rich.text import Text
-
-    console.print()
-    console.print(Text(headline(results), style="bold"), soft_wrap=True)
-    for name, each in run_tables(results).items():
-        if name != "stages":
-            console.print(_on_terminal(each))
-    training, evaluator = results["training"], results["evaluator"]
-    text = (
-        f"\nTook {results['wall_s'] / 60:.1f} min and at most {results['peak_memory_mib'] / 1024:.1f} GiB of "
-        f"memory; {training['steps']} steps on {training['samples']:,} programs in {training['trainer']}; "
-        f"{evaluator['tests']:,} tests run ({evaluator['isolation']}), {evaluator['infra_errors']} faults.\n"
-        f"\nFiles: {out}/report.html (open it in a browser; it has example dialogues and leads to every "
-        f"trajectory in {out}/report), {out}/results.json, each stage's rows in {out}\n"
-    )
-    console.print(Text(text), highlight=False, soft_wrap=True)
-
-
-def _on_terminal(given: Table) -> Any:
-    from rich import table
-    from rich.text import Text
-
-    made = table.Table(
-        title=Text(f"\n{given.title}", style="bold", no_wrap=True), title_justify="left", box=None,
-        pad_edge=False, header_style="dim",
-    )  # fmt: skip
-    for head in given.head:
-        made.add_column(Text(head))
-    for row, cells in enumerate(given.rows):
-        styles = [_STYLES.get(given.tones.get((row, column), ""), "") for column in range(len(cells))]
-        made.add_row(*map(Text, cells, styles))
-    return made

@@ -23,9 +23,9 @@ from cobalt.rollouts import multi_turn as dialogues
 from cobalt.rollouts import single_turn as firsts
 from cobalt.rollouts.settings import MultiTurnSettings, RolloutSettings
 from cobalt.run.first_turns import FirstTurns
-from cobalt.run.runner import View
 from cobalt.run.serving import Server
 from cobalt.run.stage_cache import Shared
+from cobalt.run.view import View
 
 if TYPE_CHECKING:
     from cobalt.engines.base import ChatEngine
@@ -113,6 +113,14 @@ class Job:
             "model_sha256": self.model_sha256,
             "prompts_sha256": self.prompts.sha256,
             "family_hash": self.family_hash,
+        }
+
+    @property
+    def about(self) -> dict[str, Any]:
+        """What pages call the reference model, and whether all of this is a rehearsal."""
+        return {
+            "model": self.model if isinstance(self.model, str) else self.model.name,
+            "smoke": self.smoke,
         }
 
     def path(self, *parts: str) -> Path:

@@ -9,6 +9,7 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
+from cobalt.evaluation.origin import data_words
 from cobalt.files import atomic_write
 from cobalt.manifest import versions
 from cobalt.rows import read_rows
@@ -64,7 +65,11 @@ def _report(job: Job, runner: Runner) -> Outcome:
         "name": job.config.name,
         "recipe": job.config.train.recipe,
         "smoke": job.smoke,
+        "model": job.about["model"],
         "set": job.config.evaluate.sets[0].name,
+        "data": data_words(
+            job.config.evaluate.sets[0].name, job.config.evaluate.sets[0].source, job.config.tasks.family
+        ),
         "seed": job.seed,
         "task_seed": job.task_seed,
         **statistics(files["reference"], files["cobalt"], others | controls, rates, slots, seed=job.seed),
