@@ -1,4 +1,4 @@
-"""Seconds from opening a report until its first table, its list and a trajectory can be read, in headless Chromium.
+"""Seconds from opening a report until its first table, list or trajectory can be read, in headless Chromium.
 
 python benchmarks/report_view.py [--tasks N] [--samples N] [--turns N] [--visits N] [--report FOLDER]
 """

@@ -20,7 +20,7 @@ _RECIPES = {"reference": None, "single_turn_training": "first turns only (contro
 class Origin:
     """What is known of an evaluated file, None where nothing says it.
 
-    `config`: the name of the run's configuration; `data`: the tasks in words; `set`: the name of the
+    `config`: the name of the run's configuration; `changed`: settings given beside it; `data`: the tasks in words; `set`: the name of the
     evaluation set; `recipe` is None for a model that this run did not train.
     """
 
@@ -29,6 +29,7 @@ class Origin:
     data: str | None = None
     set: str | None = None
     config: str | None = None
+    changed: tuple[str, ...] = ()
     smoke: bool = False
 
 
@@ -61,6 +62,7 @@ def _of_run(file: Path, folder: Path, found: Origin) -> Origin:
     return Origin(
         model=about.get("model") or found.model, recipe=_RECIPES.get(arm, recipe),
         data=data_words(chosen, source, family), set=chosen, config=name,
+        changed=tuple(about.get("changed") or ()),
         smoke=found.smoke or bool(about.get("smoke")),
     )  # fmt: skip
 

@@ -23,8 +23,8 @@ from cobalt.manifest import versions
 from cobalt.report import render
 from cobalt.report.charts import RUN_COLOURS
 from cobalt.report.inputs import Inputs, find
-from cobalt.report.published import published
-from cobalt.report.tables import all_tables
+from cobalt.report.published import overview, published
+from cobalt.report.tables import all_tables, named
 from cobalt.report.trajectories import Writer
 from cobalt.rows import read_rows
 
@@ -116,7 +116,7 @@ def _facts(run: EvaluatedRun, inputs: Inputs, seed: int) -> Figures:
         "model": known.model,
         "recipe": known.recipe,
         "data": known.data,
-        "published": published(known.config, known.set, known.recipe),
+        "published": published(known.config, known.set, known.recipe, known.changed),
         "smoke": known.smoke,
         "samples": run.samples,
         "summary": summarize(list(run.outcomes.values()), seed=seed),
@@ -144,11 +144,13 @@ def _title(runs: Sequence[EvaluatedRun]) -> str:
 
 
 def _write(figures: Figures, manifests: Figures, folder: Path) -> None:
-    made = all_tables(figures["runs"], figures["comparison"], smoke=figures["smoke"])
+    runs, smoke = figures["runs"], figures["smoke"]
+    made = named([overview(runs, figures["comparison"])], smoke=smoke)
+    made |= all_tables(runs, figures["comparison"], smoke=smoke)
     (folder / "tables").mkdir()
     for name, table in made.items():
         atomic_write(folder / "tables" / f"{name}.md", table.markdown())
-    drawings = render.figures(figures["runs"], figures["curves"], folder / "figures", smoke=figures["smoke"])
+    drawings = render.figures(runs, figures["curves"], folder / "figures", smoke)
     atomic_write(folder / DATA, json.dumps(figures, indent=1) + "\n")
     atomic_write(folder / PAGE, render.report_page(figures, manifests, drawings, made))
 

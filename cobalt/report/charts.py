@@ -27,6 +27,7 @@ LIGHT: Colours = {
     "c4": "#17703a", "c5": "#b34d00", "c6": "#5b4bb5",
 }  # fmt: skip
 TRANSITIONS = {"stays right": "good", "fixed": "fixed", "broken": "bad", "stays wrong": "faint"}
+PANEL = 3.4, 2.2  # inches: a panel of several on a page, where three stand side by side
 WIDTH, HEIGHT = 4.7, 3.0  # inches: also the size at which text is readable on a telephone
 CURVES = {  # panel -> names of the metric in verl's or our log, the first that is there is drawn
     "reward": ("reward/shaped", "critic/rewards/mean", "critic/score/mean"),
@@ -125,7 +126,7 @@ def transitions(runs: Sequence[Run], colours: Colours, *, alone: bool = False) -
     """
     columns = 1 if alone else min(3, max(2, len(runs)))
     lines = math.ceil(len(runs) / columns)
-    width, height = (WIDTH, 2.4) if alone else (9.8, 0.3 + 2.2 * lines)
+    width, height = PANEL if alone else (9.8, 0.3 + 2.2 * lines)
     drawing, several = _panels(lines, columns, colours, width=width, height=height)
     for run, axes in zip(runs, several, strict=False):
         rows = run["summary"]["transitions"]
@@ -139,7 +140,7 @@ def transitions(runs: Sequence[Run], colours: Colours, *, alone: bool = False) -
                 axes.bar(place, share, bottom=floor, width=0.82, color=colours[shade], linewidth=0)
                 floor += share
         axes.set_xticks(range(len(rows)), [f"{row['from']}→{row['to']}" for row in rows])
-        axes.set_title(fill(run["name"], 60 if alone else 34), fontsize=9, color=colours["ink"], loc="left")
+        axes.set_title(fill(run["name"], 46 if alone else 34), fontsize=9, color=colours["ink"], loc="left")
         axes.set_ylim(0, 100)
         axes.grid(visible=False)
     several[0].set_ylabel("programs, %")
@@ -158,7 +159,7 @@ def training(
         return None
     columns = 3 if len(titles) > 1 else 1
     lines = math.ceil(len(drawn) / columns)
-    width, height = (9.8, 2.2 * lines) if columns > 1 else (WIDTH, HEIGHT)
+    width, height = (9.8, 2.2 * lines) if columns > 1 else (WIDTH, HEIGHT) if legend else PANEL
     drawing, several = _panels(lines, columns, colours, width=width, height=height, shared=False)
     for axes, (title, found) in zip(several, drawn, strict=False):
         for name, points in found.items():

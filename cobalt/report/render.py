@@ -65,7 +65,7 @@ def _units(cell: str) -> Any:
 
 
 def figures(
-    runs: Sequence[Mapping[str, Any]], curves: Curves, folder: Path, *, smoke: bool = False
+    runs: Sequence[Mapping[str, Any]], curves: Curves, folder: Path, smoke: bool = False
 ) -> dict[str, list[str]]:
     """Draw every chart there is something for, with a stamp for a smoke run. A file each goes to `folder`;
     returned are the inline drawings by name, those of several panels panel by panel, so that they fit any
@@ -199,7 +199,9 @@ def write_run_page(
         data=Markup(encode(results)),
         tables=tables,
         smoke=bool(results.get("smoke")),
-        published=published(results.get("name"), results.get("set"), recipe_of(results)),
+        published=published(
+            results.get("name"), results.get("set"), recipe_of(results), results.get("changed", ())
+        ),
         about_published=ABOUT_PUBLISHED,
         trained=trained_name(results),
         set=set_name(results),

@@ -9,7 +9,6 @@ from typing import Any
 
 from cobalt.evaluation.format import half_width, p_value, percent, points, rate, tone
 from cobalt.evaluation.summary import pooled_steps
-from cobalt.report.published import ABOUT_PUBLISHED
 
 Run = Mapping[str, Any]
 Results = Mapping[str, Any]
@@ -54,7 +53,7 @@ def all_tables(
     runs: Sequence[Run], comparison: Mapping[str, Any] | None, *, smoke: bool = False
 ) -> dict[str, Table]:
     """The tables there is something for, by name."""
-    made = [overview(runs, comparison), _pass_at_1(runs), _pass_at_k(runs), _steps(runs), parts(runs)]
+    made = [_pass_at_1(runs), _pass_at_k(runs), _steps(runs), parts(runs)]
     if comparison:
         made.append(_comparison(comparison))
     if bent := [run for run in runs if run["errors"]]:
@@ -62,31 +61,6 @@ def all_tables(
     if judged := [run for run in runs if run["judge"]]:
         made.append(_verdicts(judged))
     return named(made, smoke=smoke)
-
-
-def overview(runs: Sequence[Run], comparison: Mapping[str, Any] | None) -> Table:
-    """What is compared: model, recipe and tasks of each run, what was measured at the last turn, and what is
-    published. Columns that nothing is known for are left out.
-    """
-    rows = (comparison or {}).get("comparisons", ())
-    last = {(row["a"], row["b"]): row for row in sorted(rows, key=lambda row: row["turn"])}
-    columns: dict[str, list[str | None]] = {
-        "run": [run["name"] for run in runs],
-        "model": [run.get("model") for run in runs],
-        "recipe": [run.get("recipe") for run in runs],
-        "tasks": [run.get("data") for run in runs],
-        "Pass@1, % [95 %]": [
-            rate(run["summary"]["pass_at_1"][-1], run["summary"]["ci95"][-1]) for run in runs
-        ],
-        f"over {runs[0]['name']}": [
-            points(pair) if (pair := last.get((runs[0]["name"], run["name"]))) else None for run in runs
-        ],
-        "published": [run.get("published") for run in runs],
-    }
-    kept = {name: cells for name, cells in columns.items() if any(cells)}
-    cells = [[cell or "-" for cell in row] for row in zip(*kept.values(), strict=True)]
-    notes = ABOUT_PUBLISHED if "published" in kept else ""
-    return Table("overview", "What is compared, at the last turn", list(kept), cells, notes)
 
 
 def _pass_at_1(runs: Sequence[Run]) -> Table:

@@ -40,15 +40,13 @@ def show(results: Results, out: Path, console: Any, end: str = "table") -> None:
 def on_terminal(given: Table) -> Any:
     """A table for a `rich` console; better and worse are coloured."""
     from rich import table
+    from rich.console import Group
     from rich.text import Text
 
-    made = table.Table(
-        title=Text(f"\n{given.title}", style="bold", no_wrap=True), title_justify="left", box=None,
-        pad_edge=False, header_style="dim",
-    )  # fmt: skip
+    made = table.Table(box=None, pad_edge=False, header_style="dim")
     for head in given.head:
         made.add_column(Text(head))
     for row, cells in enumerate(given.rows):
         styles = [_STYLES.get(given.tones.get((row, column), ""), "") for column in range(len(cells))]
         made.add_row(*map(Text, cells, styles))
-    return made
+    return Group(Text(f"\n{given.title}", style="bold"), made)

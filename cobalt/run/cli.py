@@ -73,7 +73,16 @@ def main(argv: list[str] | None = None) -> int:
     model, shared = model_at(config.model.path, args.config), Shared(args.share)
     seeds = {"seed": args.seed, "task_seed": args.task_seed}
     with (
-        Job(config, model, args.out, file=args.config, shared=shared, smoke=args.smoke, **seeds) as job,
+        Job(
+            config,
+            model,
+            args.out,
+            file=args.config,
+            shared=shared,
+            smoke=args.smoke,
+            changed=args.settings,
+            **seeds,
+        ) as job,
         assembled(job) as runner,
     ):
         runner.only = ask(runner, args.begin, args.until, args.only)
@@ -140,6 +149,8 @@ def _run(job: Job, runner: Runner, end: str) -> int:
     else:
         if any(stage.name.startswith("train") and runner.kept.why(stage) for stage in runner.chosen):
             check_composed(job)
+        page = job.path("report.html")
+        out.print(f"{page} shows how far it is; open it in a browser.", soft_wrap=True, highlight=False)
         _work(job, runner)
     if last == "report":
         show(read_results(job.path("results.json")), job.out, out, end)
@@ -179,7 +190,12 @@ def _page(job: Job, runner: Runner) -> contextlib.AbstractContextManager[LivePag
         "model": job.about["model"],
         "folder": job.out,
     }
-    return LivePage(job.path("report.html"), facts, runner.stages, smoke=job.smoke, last=report.name)
+    known = [
+        each.name for each in runner.stages if each not in runner.chosen and runner.kept.why(each) is None
+    ]
+    return LivePage(
+        job.path("report.html"), facts, runner.stages, smoke=job.smoke, known=known, last=report.name
+    )
 
 
 def ask(runner: Runner, begin: str | None, end: str | None, only: str | None) -> Sequence[Stage] | None:

@@ -56,8 +56,9 @@ class Job:
         file: Path,
         shared: Shared | None = None,
         smoke: bool = False,
+        changed: Sequence[str] = (),
     ) -> None:
-        self.smoke = smoke
+        self.smoke, self.changed = smoke, changed
         self.config, self.model, self.out, self.file = config, model, out, file
         self.seed, self.task_seed = seed, task_seed
         self.shared = shared or Shared(None)
@@ -121,6 +122,7 @@ class Job:
         return {
             "model": self.model if isinstance(self.model, str) else self.model.name,
             "smoke": self.smoke,
+            "changed": list(self.changed),
         }
 
     def path(self, *parts: str) -> Path:

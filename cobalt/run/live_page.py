@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -21,8 +21,8 @@ class LivePage:
     """A page of all stages, written when one begins or ends and every `every_s` seconds in between; a context
     manager. A page that is not written any more tells its reader so: that is how a killed run looks.
 
-    `facts`: what the run is, by name. `last`: the stage that writes the page itself; from its beginning on
-    the file is left alone.
+    `facts`: what the run is, by name. `known`: stages that are done already. `last`: the stage that writes
+    the page itself; it calls `leave` first.
     """
 
     def __init__(
@@ -32,11 +32,15 @@ class LivePage:
         stages: Sequence[Stage],
         *,
         smoke: bool = False,
+        known: Collection[str] = (),
         last: str = "report",
         every_s: float = 10.0,
     ) -> None:
         self._path, self._facts, self._smoke, self._last = path, facts, smoke, last
-        self._stages = {each.name: {"title": each.title, "state": TO_COME, "said": ""} for each in stages}
+        self._stages = {
+            each.name: {"title": each.title, "state": DONE if each.name in known else TO_COME, "said": ""}
+            for each in stages
+        }
         self._began: dict[str, float] = {}
         self._every_s, self._state, self._why = every_s, UNDER_WAY, ""
         self._lock, self._over = threading.RLock(), threading.Event()
@@ -72,8 +76,11 @@ class LivePage:
             self._began[name] = time.time()
             self._stages[name] |= {"state": RUNNING, "said": ""}
             self._write()
-            if name == self._last:
-                self._over.set()
+
+    def leave(self) -> None:
+        """From now on the file is another's."""
+        with self._lock:
+            self._over.set()
 
     def say(self, name: str, text: str) -> None:
         """How far a stage is; shown with the next writing."""

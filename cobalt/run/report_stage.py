@@ -66,6 +66,7 @@ def _report(job: Job, runner: Runner) -> Outcome:
         "recipe": job.config.train.recipe,
         "smoke": job.smoke,
         "model": job.about["model"],
+        "changed": job.about["changed"],
         "set": job.config.evaluate.sets[0].name,
         "data": data_words(
             job.config.evaluate.sets[0].name, job.config.evaluate.sets[0].source, job.config.tasks.family
@@ -87,6 +88,8 @@ def _report(job: Job, runner: Runner) -> Outcome:
     card = None if isinstance(job.model, str) else job.model / "README.md"
     if card is not None and not card.exists():
         card = None
+    if job.view is not None:
+        job.view.leave_page()
     write_run_page(
         job.path("report.html"), results,
         curves={name: [row for _, row in read_rows(path)] for name, path in _curves(job).items()},

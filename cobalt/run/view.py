@@ -51,6 +51,11 @@ class View:
         if self._page is not None:
             self._page.end(name, said)
 
+    def leave_page(self) -> None:
+        """The page is written by the stage that asks this."""
+        if self._page is not None:
+            self._page.leave()
+
     def note(self, text: str) -> None:
         """Something worth saying in the middle of a stage."""
         self._shown.say(f"        {text}")

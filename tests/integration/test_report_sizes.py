@@ -14,7 +14,7 @@ from cobalt.report.render import live_page, write_run_page
 
 LONG = "single_turn_training_on_as_many_completions"
 # axe-core looks for contrast, names, roles, keyboard access. It runs in the page and needs no network.
-SCROLLING = """[document.documentElement, ...document.querySelectorAll('main *')].filter(each =>
+SCROLLING = """[document.documentElement, ...document.querySelectorAll('main *:not(svg *)')].filter(each =>
   each.scrollWidth > each.clientWidth + 1 && each.clientWidth > 1
   && getComputedStyle(each).display !== 'inline'
   && each.tagName !== 'PRE').map(each => each.outerHTML.slice(0, 90))"""

@@ -27,6 +27,8 @@ def opened(path: Path, **how) -> LivePage:
 
 def test_it_is_rewritten_after_each_stage_and_left_to_the_report(tmp_path):
     path, wall = tmp_path / "report.html", {"wall_s": 61.0, "kept": False}
+    with opened(path, known=["data"]):
+        assert states(path) == ["done", "to_come", "to_come"]
     with (tmp_path / "log").open("w") as log, opened(path, smoke=True) as page:
         assert states(path) == ["to_come"] * 3 and "[smoke run] mine: under way" in path.read_text()
         assert re.search(r"Written \d{4}-\d\d-\d\d .*, again every 10 s", path.read_text())
@@ -40,6 +42,7 @@ def test_it_is_rewritten_after_each_stage_and_left_to_the_report(tmp_path):
         view.end("train", rows=None, **wall)
         view.begin("report")
         assert states(path) == ["done", "done", "running"]
+        view.leave_page()
         path.write_text("the report")  # by the stage
         view.end("report", rows=1, **wall)
     assert path.read_text() == "the report"

@@ -13,7 +13,10 @@ CONFIG = {
     "name": "qwen3-8b", "train": {"recipe": "../recipes/mine.yaml"}, "tasks": {"family": "tiny"},
     "evaluate": {"sets": SETS}, "perturb": {"source": "dev"},
 }  # fmt: skip
-RUN = {"identity": {"config": CONFIG}, "about": {"model": "tiny-reference", "smoke": True}}
+RUN = {
+    "identity": {"config": CONFIG},
+    "about": {"model": "tiny-reference", "smoke": True, "changed": ["a=1"]},
+}
 
 
 @pytest.fixture
@@ -49,7 +52,7 @@ def put(tmp_path):
 def test_files_in_the_folder_of_a_run(put, tmp_path, file, recipe, data, of_set):
     path = put(file)
     (tmp_path / "run.json").write_text(json.dumps(RUN))
-    assert origin(path) == Origin("tiny-reference", recipe, data, of_set, "qwen3-8b", True)
+    assert origin(path) == Origin("tiny-reference", recipe, data, of_set, "qwen3-8b", ("a=1",), True)
 
 
 @pytest.mark.parametrize("run", [None, "[]", "{", '{"schema": 1}'])

@@ -129,22 +129,24 @@ def test_a_smoke_run_is_stamped_on_page_tables_and_picture(found, page, tmp_path
 
 
 @pytest.mark.parametrize(
-    ("config", "tasks", "recipe", "said"),
+    ("config", "tasks", "recipe", "said", "changed"),
     [
-        ("qwen3-8b", "livecodebench", "cobalt", "up to +6.2 points"),
-        ("r1-distill-llama-8b-released", "livecodebench", "cobalt", "up to +9.0 points"),
-        ("qwen3-8b", "livecodebench", "verpo", "below Cobalt, the figure is not given in the abstract"),
-        ("qwen3-8b", "taco_dev", "cobalt", "not given in the abstract"),
-        ("offline-codenet", "livecodebench", "offline_rl", published.OFFLINE),
-        ("qwen3-8b", "livecodebench", None, None),  # the reference
-        ("tiny", "heldout", "cobalt", None),  # none of the paper's
-        (None, None, None, None),
+        ("qwen3-8b", "livecodebench", "cobalt", "up to +6.2 points", ()),
+        ("qwen3-8b", "livecodebench", "cobalt", "up to +6.2 points", ("perturb=null",)),
+        ("qwen3-8b", "livecodebench", "cobalt", published.UNKNOWN, ("contexts.partial=false",)),
+        ("r1-distill-llama-8b-released", "livecodebench", "cobalt", "up to +9.0 points", ()),
+        ("qwen3-8b", "livecodebench", "verpo", f"below Cobalt, the figure is {published.UNKNOWN}", ()),
+        ("qwen3-8b", "taco_dev", "cobalt", published.UNKNOWN, ()),
+        ("offline-codenet", "livecodebench", "offline_rl", published.OFFLINE, ()),
+        ("qwen3-8b", "livecodebench", None, None, ()),  # the reference
+        ("tiny", "heldout", "cobalt", None, ()),  # none of the paper's
+        (None, None, None, None, ()),
     ],
 )
-def test_what_is_published_stands_beside_ours_where_it_is_known(page, config, tasks, recipe, said):
-    assert published.published(config, tasks, recipe) == said
+def test_what_is_published_stands_beside_ours_where_it_is_known(page, config, tasks, recipe, said, changed):
+    assert published.published(config, tasks, recipe, changed) == said
     if recipe and config:
-        text = page({"name": config, "set": tasks, "recipe": recipe})
+        text = page({"name": config, "set": tasks, "recipe": recipe, "changed": changed})
         assert ("published for" in text) is (said is not None) and (said or "Pass@1") in text
 
 
