@@ -20,8 +20,8 @@ _RECIPES = {"reference": None, "single_turn_training": "first turns only (contro
 class Origin:
     """What is known of an evaluated file, None where nothing says it.
 
-    `config`: the name of the run's configuration; `changed`: settings given beside it; `data`: the tasks in words; `set`: the name of the
-    evaluation set; `recipe` is None for a model that this run did not train.
+    `config`: the name of the run's configuration; `changed`: settings given beside it; `data`: the tasks in
+    words; `set`: the name of the evaluation set; `recipe` is None for a model that this run did not train.
     """
 
     model: str | None = None

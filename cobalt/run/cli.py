@@ -71,18 +71,9 @@ def main(argv: list[str] | None = None) -> int:
     args = _flags().parse_args(argv)
     config = load(args.config, args.settings, smoke=args.smoke)
     model, shared = model_at(config.model.path, args.config), Shared(args.share)
-    seeds = {"seed": args.seed, "task_seed": args.task_seed}
+    how = {"smoke": args.smoke, "changed": args.settings, "seed": args.seed, "task_seed": args.task_seed}
     with (
-        Job(
-            config,
-            model,
-            args.out,
-            file=args.config,
-            shared=shared,
-            smoke=args.smoke,
-            changed=args.settings,
-            **seeds,
-        ) as job,
+        Job(config, model, args.out, file=args.config, shared=shared, **how) as job,
         assembled(job) as runner,
     ):
         runner.only = ask(runner, args.begin, args.until, args.only)

@@ -27,7 +27,10 @@ from cobalt.report.tables import Table, named
 from cobalt.report.terminal import on_terminal
 
 _FIRST = ("pass_at_1", "comparison", "pass_at_k", "hacking", "verdicts")
-_STYLE = "main th, main td { white-space: normal; } h1 { font-size: 1.7rem; color: var(--ink); }"
+_STYLE = (
+    "h1 { font-size: 1.7rem; color: var(--ink); } td, th { overflow-wrap: anywhere; min-width: 0; } "
+    "@media (max-width: 40rem) { td, th { font-size: .72rem; padding: .3rem .15rem; } }"
+)
 
 
 def reported(report: str, arm: str) -> str:

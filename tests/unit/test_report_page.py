@@ -81,7 +81,7 @@ def test_a_page_says_what_its_run_was(page, found):
     assert "Pass@1 by turn" in bare and "Controls" not in bare and "was taught" not in bare
     other = {"recipe": "mt_grpo", "name": "qwen3-8b", "smoke": True, "family_hash": None}
     text = page(other, details="report/index.html", further={"taco dev": "report_taco_dev/index.html"})
-    assert "mt_grpo has more" in text and "<dd>qwen3-8b</dd>" in text
+    assert "mt_grpo has more" in text and "configuration <b>qwen3-8b</b>" in text
     assert "recipe mt_grpo" in text and "tiny reference" not in text
     assert '<a href="report_taco_dev/index.html">taco dev</a>.' in text and "smoke run" in text
     assert tables.trained_name({}) == tables.trained_name({"recipe": "cobalt"}) == "Cobalt"
