@@ -41,11 +41,15 @@ _SMOOTH = 10  # steps
 _LABEL = 16  # characters of a name that fit beside the end of a line
 
 
-def inline_svg(drawing: Any, caption: str, salt: str) -> str:
+def inline_svg(drawing: Any, caption: str, salt: str, *, smoke: bool = False) -> str:
     """A drawing in the colours of PAGE as an <svg> element that scales with its column and takes its colours
-    from the page's CSS variables; the same for the same data. `salt` is unique in the page.
+    from the page's CSS variables; the same for the same data. `salt` is unique in the page; `smoke`
+    stamps it.
     """
     import matplotlib
+
+    if smoke:
+        stamped(drawing, PAGE)
 
     for part in (drawing, *drawing.axes):
         part.patch.set_alpha(0)

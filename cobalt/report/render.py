@@ -74,14 +74,13 @@ def figures(
     long = {name: rows for name, rows in curves.items() if len(rows) > 1}
     shades = shades_of(runs, long)
     stepping = [run for run in runs if run["summary"]["transitions"]]
-    turns = charts.pass_by_turn(runs, PAGE)
     whole = {
-        "pass_at_1": turns,
+        "pass_at_1": charts.pass_by_turn(runs, PAGE),
         "transitions": charts.transitions(stepping, PAGE) if stepping else None,
         "training": charts.training(long, shades, PAGE),
     }
     panels = {
-        "pass_at_1": {"Pass@1 by turn with 95 % intervals": turns},
+        "pass_at_1": {"Pass@1 by turn with 95 % intervals": charts.pass_by_turn(runs, PAGE)},
         "transitions": {
             f"What becomes of programs of {run['name']}": charts.transitions([run], PAGE, alone=True)
             for run in stepping
@@ -95,16 +94,12 @@ def figures(
     folder.mkdir()
     inline = {}
     for name, drawing in whole.items():
-        if drawing is None:
-            continue
-        if smoke:
-            for each in {id(part): part for part in (drawing, *panels[name].values())}.values():
-                charts.stamped(each, PAGE)
-        inline[name] = [
-            inline_svg(each, caption, f"{name}-{number}")
-            for number, (caption, each) in enumerate(panels[name].items())
-        ]
-        atomic_write(folder / f"{name}.svg", standalone(inline_svg(drawing, name, name)))
+        if drawing is not None:
+            inline[name] = [
+                inline_svg(each, caption, f"{name}-{number}", smoke=smoke)
+                for number, (caption, each) in enumerate(panels[name].items())
+            ]
+            atomic_write(folder / f"{name}.svg", standalone(inline_svg(drawing, name, name, smoke=smoke)))
     return inline
 
 
@@ -148,27 +143,15 @@ def _lead(figures: Mapping[str, Any]) -> str:
     return f"At turn {turn}, against {runs[0]['name']} (paired by task): {'; '.join(said)}."
 
 
-def live_page(
-    facts: Mapping[str, Any],
-    stages: Sequence[Mapping[str, Any]],
-    *,
-    state: str,
-    why: str,
-    smoke: bool,
-    written: float,
-    every_s: float,
-) -> str:
+def live_page(facts: Mapping[str, Any], stages: Sequence[Mapping[str, Any]], **how: Any) -> str:
     """The page of a run that has no result yet.
 
-    `facts`: what it is, by name; `stages`: `title`, `state`, `said` and, of those at work, `for_s` seconds;
-    `state`: of the run, with `why` it stopped; `written`: now, seconds since 1970; it is written again every
-    `every_s` seconds while the run lives.
+    `facts`: what it is, by name; `stages`: `title`, `state`, `said` and, of those at work, `for_s` seconds.
+    In `how`: the `state` of the run, `why` it stopped, `smoke`, and `written`: now, seconds since 1970; it is
+    written again every `every_s` seconds while the run lives.
     """
-    at = time.strftime("%Y-%m-%d %H:%M:%S %Z", time.localtime(written))
-    return _page(
-        "live.html", ["page.css"], "live.js", {}, facts=facts, stages=stages, state=state, why=why,
-        smoke=smoke, written=written, at=at, every_s=every_s,
-    )  # fmt: skip
+    at = time.strftime("%Y-%m-%d %H:%M:%S %Z", time.localtime(how["written"]))
+    return _page("live.html", ["page.css"], "live.js", {}, facts=facts, stages=stages, at=at, **how)
 
 
 def write_run_page(
@@ -234,10 +217,8 @@ def _run_drawings(results: Results, curves: Curves) -> dict[str, list[str]]:
     training = charts.training(long, dict(names.values()), PAGE, ["programs right"])
     if training is not None:
         drawn["training"] = training, "Share of right programs during training"
-    mark = charts.stamped if results.get("smoke") else lambda drawing, _: drawing
-    return {
-        name: [inline_svg(mark(drawing, PAGE), caption, name)] for name, (drawing, caption) in drawn.items()
-    }
+    smoke = bool(results.get("smoke"))
+    return {name: [inline_svg(*each, name, smoke=smoke)] for name, each in drawn.items()}
 
 
 def _markdown(text: str) -> str:

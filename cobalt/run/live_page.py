@@ -110,10 +110,5 @@ class LivePage:
             each | {"for_s": now - self._began[name] if each["state"] == RUNNING else None}
             for name, each in self._stages.items()
         ]
-        atomic_write(
-            self._path,
-            live_page(
-                self._facts, stages, state=self._state, why=self._why, smoke=self._smoke, written=now,
-                every_s=self._every_s,
-            ),
-        )  # fmt: skip
+        how = {"state": self._state, "why": self._why, "smoke": self._smoke, "every_s": self._every_s}
+        atomic_write(self._path, live_page(self._facts, stages, written=now, **how))
