@@ -268,9 +268,9 @@ def named_paths(arguments: Sequence[str]) -> list[tuple[str, Path]]:
         given.append((name, Path(path)) if named else ("", Path(argument)))
     short = [name or path.stem.removesuffix("_eval") for name, path in given]
     alike: dict[str, list[Path]] = {}
-    for (name, path), label in zip(given, short, strict=True):
+    for (name, unnamed), label in zip(given, short, strict=True):
         if not name:
-            alike.setdefault(label, []).append(path)
+            alike.setdefault(label, []).append(unnamed)
     found = [
         label if name or short.count(label) == 1 else f"{_folder_apart(path, alike[label])}/{label}"
         for (name, path), label in zip(given, short, strict=True)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -97,7 +97,7 @@ def _read(inputs: Inputs, writer: Writer, title: str | None, seed: int, progress
     curves = {name: read_rows(path, repair=True) for name, path in inputs.metrics.items()}
     return {
         "schema": SCHEMA,
-        "title": title or _title(evaluated),
+        "title": title or _title(evaluated, {run["data"] for run in runs}),
         "runs": runs,
         "notes": list(dict.fromkeys(notes)),
         "comparison": compare(evaluated, seed=seed) if len(evaluated) > 1 else None,
@@ -137,10 +137,12 @@ def _colours(names: Sequence[str]) -> list[str]:
     return ["c1" if i == first else rest[(i - (i > first)) % len(rest)] for i in range(len(names))]
 
 
-def _title(runs: Sequence[EvaluatedRun]) -> str:
+def _title(runs: Sequence[EvaluatedRun], data: Collection[str | None]) -> str:
     tasks, turns = len(runs[0].outcomes), max(run.turns for run in runs)
     names = ", ".join(run.name for run in runs[:3]) + (", ..." if len(runs) > 3 else "")
-    return f"{names} on {tasks} tasks, {turns} {'turn' if turns == 1 else 'turns'}"
+    known = [each for each in data if each]
+    of = f" of {known[0]}" if len(data) == len(known) == 1 else ""
+    return f"{names} on {tasks} tasks{of}, {turns} {'turn' if turns == 1 else 'turns'}"
 
 
 def _write(figures: Figures, manifests: Figures, folder: Path) -> None:
