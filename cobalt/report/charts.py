@@ -144,7 +144,7 @@ def transitions(runs: Sequence[Run], colours: Colours, *, alone: bool = False) -
                 axes.bar(place, share, bottom=floor, width=0.82, color=colours[shade], linewidth=0)
                 floor += share
         axes.set_xticks(range(len(rows)), [f"{row['from']}→{row['to']}" for row in rows])
-        axes.set_title(fill(run["name"], 46 if alone else 34), fontsize=9, color=colours["ink"], loc="left")
+        axes.set_title(fill(run["name"], 34), fontsize=9, color=colours["ink"], loc="left")
         axes.set_ylim(0, 100)
         axes.grid(visible=False)
     several[0].set_ylabel("programs, %")

@@ -28,7 +28,8 @@ from cobalt.report.terminal import on_terminal
 
 _FIRST = ("pass_at_1", "comparison", "pass_at_k", "hacking", "verdicts")
 _STYLE = (
-    "h1 { font-size: 1.7rem; color: var(--ink); } td:first-child, th { overflow-wrap: anywhere; } td { overflow-wrap: normal; min-width: 0; } "
+    "h1 { font-size: 1.7rem; color: var(--ink); } td { overflow-wrap: normal; min-width: 0; } "
+    "td:first-child, th { overflow-wrap: anywhere; } "
     "@media (max-width: 40rem) { td, th { font-size: .72rem; padding: .3rem .15rem; } }"
 )
 
