@@ -10,6 +10,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
+from cobalt.errors import CobaltError
 from cobalt.files import atomic_write
 from cobalt.run.stage_cache import Stage
 
@@ -65,9 +66,10 @@ class LivePage:
                 each["state"] = STOPPED if each["state"] == RUNNING else each["state"]
             self._state = "as far as was asked for" if error is None else INTERRUPTED
             if error is not None and not isinstance(error, KeyboardInterrupt):
-                self._state, self._why = STOPPED, f"{type(error).__name__}: {error}"
+                known = isinstance(error, CobaltError)
+                self._state, self._why = STOPPED, f"{'' if known else f'{type(error).__name__}: '}{error}"
             # The error itself is what the caller must hear of, not that the disk is full for its page too.
-            with contextlib.suppress(OSError) if error is not None else contextlib.nullcontext():
+            with contextlib.suppress(CobaltError) if error is not None else contextlib.nullcontext():
                 self._write()
 
     def begin(self, name: str) -> None:
@@ -99,7 +101,7 @@ class LivePage:
             with self._lock:
                 if not self._over.is_set():
                     # A full disk is told of by the stage that meets it; here a page is late, no more.
-                    with contextlib.suppress(OSError):
+                    with contextlib.suppress(CobaltError):
                         self._write()
 
     def _write(self) -> None:

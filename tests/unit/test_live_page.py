@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from cobalt.errors import InfraError
+from cobalt.run import live_page
 from cobalt.run.live_page import LivePage
 from cobalt.run.stage_cache import Outcome, Stage
 from cobalt.run.view import View
@@ -64,7 +66,8 @@ def test_it_is_written_while_a_stage_works_and_tells_how_far_it_is(tmp_path):
     [
         (None, "As far as was asked for."),
         (KeyboardInterrupt("after 3 s"), "Interrupted."),
-        (OSError("disk is full & more"), "Stopped.</b> OSError: disk is full &amp; more."),
+        (ValueError("a & b"), "Stopped.</b> ValueError: a &amp; b."),
+        (InfraError("cannot write x: disk full"), "Stopped.</b> cannot write x: disk full."),
     ],
 )
 def test_it_says_how_a_run_ended(tmp_path, error, said):
@@ -85,3 +88,17 @@ def test_it_says_how_a_run_ended(tmp_path, error, said):
     text = (tmp_path / "report.html").read_text()
     assert said in text and "What is done is kept; the same command" in text
     assert states(tmp_path / "report.html") == ["done", "stopped" if error else "done", "to_come"]
+
+
+def test_a_full_disk_is_told_by_the_stage_and_not_hidden_by_the_page(tmp_path, monkeypatch):
+    def full(*_):
+        raise InfraError("cannot write report.html: no space left")
+
+    with pytest.raises(InfraError, match="stage"), opened(tmp_path / "report.html", every_s=0.02) as page:
+        page.begin("data")
+        monkeypatch.setattr(live_page, "atomic_write", full)
+        time.sleep(0.2)
+        assert page._thread.is_alive()  # a late page ends nothing
+        with pytest.raises(InfraError, match="no space left"):
+            page.begin("train")
+        raise InfraError("the stage's own")
