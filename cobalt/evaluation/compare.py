@@ -14,6 +14,7 @@ from cobalt.cli import parser, positive_int
 from cobalt.errors import InputError
 from cobalt.evaluation.evaluated_rows import EvaluatedRun, bounds, named_paths, refuse_unlike, task_rates
 from cobalt.evaluation.format import detectable, interval, p_value, percent, points, too_few
+from cobalt.evaluation.origin import rehearsals
 from cobalt.files import atomic_write
 from cobalt.stats import RESAMPLES, SEED, detectable_difference, holm, paired_bootstrap, paired_permutation
 
@@ -46,7 +47,7 @@ def compare(
     """
     if len(runs) < 2:
         raise InputError("a comparison needs at least two runs")
-    notes = refuse_unlike(runs)
+    notes = refuse_unlike(runs) + rehearsals((run.name, run.path) for run in runs)
     common = min(run.turns for run in runs)
     chosen = list(range(common)) if turns is None else list(turns)
     missing = [turn for turn in chosen if not 0 <= turn < common]

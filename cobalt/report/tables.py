@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +13,7 @@ from cobalt.evaluation.summary import pooled_steps
 Run = Mapping[str, Any]
 Results = Mapping[str, Any]
 
-_STYLES = {"better": "bold green", "worse": "bold red", "unclear": "yellow"}
+STAMP = "Smoke run, no result"
 _CONTROLS = {
     "single_turn_training": "trained on first turns only, as many completions",
     "blank_feedback": "trained model, feedback blanked",
@@ -43,7 +43,15 @@ class Table:
         return "\n".join([f"**{self.title}**", "", *cells, *(["", self.notes] if self.notes else [])]) + "\n"
 
 
-def all_tables(runs: Sequence[Run], comparison: Mapping[str, Any] | None) -> dict[str, Table]:
+def named(made: Sequence[Table], *, smoke: bool) -> dict[str, Table]:
+    """Tables by name; those of a smoke run say so wherever they go."""
+    said = f"{STAMP}: " if smoke else ""
+    return {table.name: replace(table, title=said + table.title) for table in made}
+
+
+def all_tables(
+    runs: Sequence[Run], comparison: Mapping[str, Any] | None, *, smoke: bool = False
+) -> dict[str, Table]:
     """The tables there is something for, by name."""
     made = [_pass_at_1(runs), _pass_at_k(runs), _steps(runs), parts(runs)]
     if comparison:
@@ -52,7 +60,7 @@ def all_tables(runs: Sequence[Run], comparison: Mapping[str, Any] | None) -> dic
         made.append(_hacking(bent))
     if judged := [run for run in runs if run["judge"]]:
         made.append(_verdicts(judged))
-    return {table.name: table for table in made}
+    return named(made, smoke=smoke)
 
 
 def _pass_at_1(runs: Sequence[Run]) -> Table:
@@ -117,7 +125,7 @@ def _comparison(found: Mapping[str, Any]) -> Table:
         "comparison", "Paired differences of Pass@1, percentage points",
         ["difference", "turn", "points [95 %]", "p", "p (Holm)", "detectable"], rows,
         "Bootstrap over tasks, or over groups of tasks where that interval is wider; sign-flip permutation "
-        "test over tasks; Holm over all tests of the table; detectable: true difference found with 80 % power.",
+        "test over tasks; Holm over all tests of the table; detectable: found with 80 % power.",
     )  # fmt: skip
 
 
@@ -146,9 +154,14 @@ def _verdicts(runs: Sequence[Run]) -> Table:
     return Table("verdicts", "Kinds of hacking", head, rows, f"Judge: {models}, majority of votes.")
 
 
+def recipe_of(results: Results) -> str:
+    """The name of a run's recipe."""
+    return Path(str(results.get("recipe", "cobalt"))).stem
+
+
 def trained_name(results: Results) -> str:
     """What the trained model of a run is called."""
-    recipe = Path(str(results.get("recipe", "cobalt"))).stem
+    recipe = recipe_of(results)
     return _TRAINED.get(recipe, recipe)
 
 
@@ -174,7 +187,7 @@ def run_tables(results: Results) -> dict[str, Table]:
     if results["controls"]:
         made.append(_controls(results))
     made += [_behaviour(results), _stages(results)]
-    return {table.name: table for table in made}
+    return named(made, smoke=bool(results.get("smoke")))
 
 
 def _by_turn(results: Results) -> Table:
@@ -258,39 +271,3 @@ def control_name(name: str, results: Results) -> str:
 
 def _tones(differences: Sequence[Mapping[str, Any]], column: int) -> dict[tuple[int, int], str]:
     return {(row, column): tone(difference) for row, difference in enumerate(differences)}
-
-
-def show(results: Results, out: Path, console: Any) -> None:
-    """Print headline, tables, cost and files on a terminal, a `rich.console.Console`."""
-    from rich.text import Text
-
-    console.print()
-    console.print(Text(headline(results), style="bold"), soft_wrap=True)
-    for name, each in run_tables(results).items():
-        if name != "stages":
-            console.print(_on_terminal(each))
-    training, evaluator = results["training"], results["evaluator"]
-    text = (
-        f"\nTook {results['wall_s'] / 60:.1f} min and at most {results['peak_memory_mib'] / 1024:.1f} GiB of "
-        f"memory; {training['steps']} steps on {training['samples']:,} programs in {training['trainer']}; "
-        f"{evaluator['tests']:,} tests run ({evaluator['isolation']}), {evaluator['infra_errors']} faults.\n"
-        f"\nFiles: {out}/report.html (open it in a browser; it has example dialogues and leads to every "
-        f"trajectory in {out}/report), {out}/results.json, each stage's rows in {out}\n"
-    )
-    console.print(Text(text), highlight=False, soft_wrap=True)
-
-
-def _on_terminal(given: Table) -> Any:
-    from rich import table
-    from rich.text import Text
-
-    made = table.Table(
-        title=Text(f"\n{given.title}", style="bold", no_wrap=True), title_justify="left", box=None,
-        pad_edge=False, header_style="dim",
-    )  # fmt: skip
-    for head in given.head:
-        made.add_column(Text(head))
-    for row, cells in enumerate(given.rows):
-        styles = [_STYLES.get(given.tones.get((row, column), ""), "") for column in range(len(cells))]
-        made.add_row(*map(Text, cells, styles))
-    return made

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
-from collections.abc import Coroutine, Iterator, Mapping
+from collections.abc import Coroutine, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
@@ -24,9 +24,9 @@ from cobalt.rollouts import multi_turn as dialogues
 from cobalt.rollouts import single_turn as firsts
 from cobalt.rollouts.settings import MultiTurnSettings, RolloutSettings
 from cobalt.run.first_turns import FirstTurns
-from cobalt.run.runner import View
 from cobalt.run.serving import Server
 from cobalt.run.stage_cache import Shared
+from cobalt.run.view import View
 
 if TYPE_CHECKING:
     from cobalt.engines.base import ChatEngine
@@ -57,8 +57,9 @@ class Job:
         file: Path,
         shared: Shared | None = None,
         smoke: bool = False,
+        changed: Sequence[str] = (),
     ) -> None:
-        self.smoke = smoke
+        self.smoke, self.changed = smoke, changed
         self.config, self.model, self.out, self.file = config, model, out, file
         self.seed, self.task_seed = seed, task_seed
         self.shared = shared or Shared(None)
@@ -116,6 +117,15 @@ class Job:
             "model_sha256": self.model_sha256,
             "prompts_sha256": self.prompts.sha256,
             "family_hash": self.family_hash,
+        }
+
+    @property
+    def about(self) -> dict[str, Any]:
+        """What pages call the reference model, and whether all of this is a rehearsal."""
+        return {
+            "model": self.model if isinstance(self.model, str) else self.model.name,
+            "smoke": self.smoke,
+            "changed": list(self.changed),
         }
 
     def path(self, *parts: str) -> Path:

@@ -9,6 +9,7 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
+from cobalt.evaluation.origin import data_words
 from cobalt.files import atomic_write
 from cobalt.manifest import versions
 from cobalt.rows import read_rows
@@ -65,7 +66,12 @@ def _report(job: Job, runner: Runner) -> Outcome:
         "name": job.config.name,
         "recipe": job.config.train.recipe,
         "smoke": job.smoke,
+        "model": job.about["model"],
+        "changed": job.about["changed"],
         "set": job.config.evaluate.sets[0].name,
+        "data": data_words(
+            job.config.evaluate.sets[0].name, job.config.evaluate.sets[0].source, job.config.tasks.family
+        ),
         "seed": job.seed,
         "task_seed": job.task_seed,
         **statistics(files["reference"], files["cobalt"], others | controls, rates, slots),
@@ -83,6 +89,8 @@ def _report(job: Job, runner: Runner) -> Outcome:
     card = None if isinstance(job.model, str) else job.model / "README.md"
     if card is not None and not card.exists():
         card = None
+    if job.view is not None:
+        job.view.leave_page()
     write_run_page(
         job.path("report.html"), results,
         curves={name: [row for _, row in read_rows(path)] for name, path in _curves(job).items()},

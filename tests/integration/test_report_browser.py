@@ -201,7 +201,7 @@ def test_keys_move_through_turns_and_trajectories(report, visit):
 
 def test_links_dead_addresses_and_the_phone(report, demo, visit):
     page = visit(report)
-    assert page.locator("#report figure svg").count() == 3 and visit(demo).locator("figure svg").count() == 2
+    assert page.locator("#report figure").count() == 3 and visit(demo).locator("figure svg").count() == 2
     for link in page.locator("#report a[href]").evaluate_all("all => all.map(a => a.getAttribute('href'))"):
         assert link.startswith("#") or (report.parent / link).is_file(), link
     page.click("text=the broken ones")

@@ -45,6 +45,7 @@ def test_every_part_is_written_and_the_page_refers_to_nothing_else(made):
     assert set(figures) == {"pass_at_1.svg", "transitions.svg", "training.svg"}
     assert not any("var(--" in text for text in figures.values())
     listed = {
+        "overview",
         "pass_at_1",
         "pass_at_k",
         "breakdown",
