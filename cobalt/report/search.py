@@ -1,7 +1,7 @@
 """The texts that the viewer searches: programs and feedback of all trajectories, a megabyte per file.
 
-Dialogues repeat themselves, so a file holds every line once; a text is a list of lines, a trajectory a list
-of texts. The page looks at each line once, however many programs share it.
+Dialogues repeat themselves, so a file holds every line once; a text is a list of runs of lines, a trajectory
+a list of texts. The page looks at each line once, however many programs share it.
 """
 
 from __future__ import annotations
@@ -20,6 +20,17 @@ def encode(value: Any) -> str:
     text = json.dumps(value, separators=(",", ":"), ensure_ascii=False)
     text = text.replace("<", "\\u003c").replace("\u2028", "\\u2028").replace("\u2029", "\\u2029")
     return text.encode("utf-8", "backslashreplace").decode()  # lone surrogates as escapes
+
+
+def runs(numbers: Sequence[int]) -> list[int]:
+    """Numbers as runs that count up: first and length of each, in turn."""
+    made: list[int] = []
+    for number in numbers:
+        if made and number == made[-2] + made[-1]:
+            made[-1] += 1
+        else:
+            made += [number, 1]
+    return made
 
 
 @dataclass
@@ -57,8 +68,7 @@ class SearchFiles:
     def _text(self, text: str) -> int:
         if text not in self._texts:
             self._texts[text] = len(self._texts)
-            lines = dict.fromkeys(text.split("\n"))
-            self._of_texts.append([self._line(line) for line in lines])
+            self._of_texts.append(runs([self._line(line) for line in text.split("\n")]))
         return self._texts[text]
 
     def _line(self, line: str) -> int:

@@ -50,7 +50,7 @@ class Writer:
             self.labels.append(
                 {"id": key, "difficulty": outcome.difficulty, "subset": outcome.subset,
                  "group": None if outcome.group is None else str(outcome.group),
-                 "slots": sorted(outcome.slots) if "slots" in row else None,
+                 "slots": sorted(map(str, outcome.slots)) if "slots" in row else None,
                  "platform": str(row.get("platform") or "")}
             )  # fmt: skip
         task = self.tasks[key]

@@ -131,6 +131,6 @@ function half(row, data, t, against, lead = row) {
     h("div", {}, h("h3", {}, `${name} · sample ${row.sample}`), strip(row, t, lead), now && alarm(now)),
     h("div", {}, now && t ? feedback(`Told after turn ${t}`, turns[t - 1], ` before, ${name}`) : null),
     h("div", {}, !now ? missing() : code === null ? [heading(title), h("p", {class: "empty"}, "No code block.")]
-      : [heading(title, copier(`program of ${name}`, () => code)), listing(code, `turn ${t + 1}`, rival)]),
+      : [heading(title, copier(`program of ${name}`, () => code)), listing(code, `${name}, sample ${row.sample}, turn ${t + 1}`, rival)]),
     h("div", {}, now && verdicts(data, now, name), now && now.f !== undefined ? feedback(`Told after turn ${t + 1}`, now, ` of ${name}`) : null));
 }

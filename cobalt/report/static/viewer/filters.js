@@ -31,10 +31,13 @@ function prepare() {
   for (const row of index.rows) for (const verdict of Object.values(row.bent)) verdicts.add(verdict ?? "not judged");
   fill("bent", verdicts.size ? [["yes", "yes, any kind"], ...[...verdicts].sort().map(v => [v, v])] : []);
   for (const id of FILTERS) $(`f-${id}`).addEventListener("input", () => { remember(); refresh(); });
-  $("more").addEventListener("click", () => {
-    const open = $("filters").classList.toggle("open");
-    $("more").setAttribute("aria-expanded", String(open));
-  });
+  $("more").addEventListener("click", () => unfold(!$("filters").classList.contains("open")));
+}
+
+/** Show or hide all filters but the search, where there is little room. */
+function unfold(open) {
+  $("filters").classList.toggle("open", open);
+  $("more").setAttribute("aria-expanded", String(open));
 }
 
 function values() {
@@ -101,10 +104,13 @@ function empty(f) {
 
 /** Apply the filters; a trajectory that they hide gives its place to the first that they show. */
 function refresh() {
+  const before = search.query;
   apply();
-  if (current >= 0 || document.body.classList.contains("reading")) return;
+  if (document.body.classList.contains("reading") || (current >= 0 && search.query === before)) return;
+  if (current >= 0 && !fresh) { draw(); return; }  // other words to mark
   fresh = true;
-  if (shown.length && !narrow.matches) select(shown[0], bestTurn(shown[0]));
+  const first = shown[Math.max(0, current)];
+  if (first && !narrow.matches) select(first, bestTurn(first));
   else close();
 }
 

@@ -22,7 +22,7 @@ function plain(event) {
 
 function seek(id) {
   const field = $(`f-${id}`);
-  if (narrow.matches) { if (document.body.classList.contains("reading")) back(); if (id !== "text") $("filters").classList.add("open"); }
+  if (narrow.matches) { if (document.body.classList.contains("reading")) back(); if (id !== "text") unfold(true); }
   field.focus();
   field.select();
 }

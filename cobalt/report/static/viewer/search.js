@@ -1,6 +1,6 @@
 // The search over programs and feedback. Its texts are read when the viewer is first open and idle, or at once when
-// something is asked for. Each file holds its lines once, in `lines`; texts are lists of lines, rows lists of texts:
-// so a question costs one pass over the different lines. Upper and lower case are the same.
+// something is asked for. Each file holds its lines once, in `lines`; texts are lists of runs of them (first, length), rows
+// lists of texts: so a question costs one pass over the different lines. Upper and lower case are the same.
 "use strict";
 const search = {parts: [], state: "none", failed: "", query: "", turns: new Map(), asked: 0};
 
@@ -8,26 +8,22 @@ window.cobaltTexts = (number, data) => {
   const lines = data.lines.toLowerCase(), ends = [];
   for (let at = lines.indexOf("\n"); at >= 0; at = lines.indexOf("\n", at + 1)) ends.push(at);
   ends.push(lines.length);
-  const starts = new Uint32Array(data.texts.length + 1);
-  data.texts.forEach((text, i) => { starts[i + 1] = starts[i] + text.length; });
-  const texts = new Uint32Array(starts.at(-1));
-  data.texts.forEach((text, i) => texts.set(text, starts[i]));
-  search.parts[number] = {first: data.first, lines, ends: Uint32Array.from(ends), starts, texts, rows: data.rows};
+  search.parts[number] = {first: data.first, lines, ends, texts: data.texts, rows: data.rows};
 };
 
-/** Which texts of a part hold the words asked for: a byte for each. */
-function holders(part, query) {
-  const {lines, ends, starts, texts} = part, hit = new Uint8Array(ends.length), found = new Uint8Array(starts.length - 1);
-  let line = 0, any = false;
+/** Which texts of a part hold the words asked for: a byte for each, or null if none does. */
+function holders({lines, ends, texts}, query) {
+  const before = new Uint32Array(ends.length + 1);  // how many lines before each hold them
+  let line = 0;
   for (let at = lines.indexOf(query); at >= 0; at = lines.indexOf(query, ends[line] + 1)) {
     while (ends[line] < at) line++;
-    hit[line] = 1;
-    any = true;
+    before[line + 1] = 1;
   }
-  if (any) for (let i = 0; i < found.length; i++) {
-    for (let k = starts[i]; k < starts[i + 1]; k++) if (hit[texts[k]]) { found[i] = 1; break; }
-  }
-  return any ? found : null;
+  for (let i = 0; i < ends.length; i++) before[i + 1] += before[i];
+  return before[ends.length] ? Uint8Array.from(texts, text => {
+    for (let i = 0; i < text.length; i += 2) if (before[text[i] + text[i + 1]] > before[text[i]]) return 1;
+    return 0;
+  }) : null;
 }
 
 function look(part) {
