@@ -8,7 +8,8 @@ window.cobaltTexts = (number, data) => {
   const lines = data.lines.toLowerCase(), ends = [];
   for (let at = lines.indexOf("\n"); at >= 0; at = lines.indexOf("\n", at + 1)) ends.push(at);
   ends.push(lines.length);
-  search.parts[number] = {first: data.first, lines, ends, texts: data.texts, rows: data.rows};
+  const before = search.parts[number - 1];  // they are read in order
+  search.parts[number] = {first: before ? before.first + before.rows.length : 0, lines, ends, texts: data.texts, rows: data.rows};
 };
 
 /** Which texts of a part hold the words asked for: a byte for each, or null if none does. */
