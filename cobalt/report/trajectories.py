@@ -166,7 +166,7 @@ def _turn(row: Row, sample: int, turn: int, text: str, reply: str | None, bent: 
 @lru_cache(maxsize=4096)
 def operations(before: str, now: str) -> list[list[Any]]:
     """Line operations [tag, i1, i2, j1, j2] that turn one program into another (difflib)."""
-    matcher = difflib.SequenceMatcher(None, before.splitlines(), now.splitlines())
+    matcher = difflib.SequenceMatcher(None, before.split("\n"), now.split("\n"))
     return [[tag[0], i1, i2, j1, j2] for tag, i1, i2, j1, j2 in matcher.get_opcodes()]
 
 

@@ -118,7 +118,7 @@ const missing = () => h("p", {class: "empty"}, "This file holds no dialogue of t
 function dialogue(row, data, t) {
   const turns = data.samples[row.sample] ?? [], now = turns[t];
   if (!now) return [missing()];
-  return [alarm(now), t ? feedback(`What it was told after turn ${t}`, turns[t - 1], " before") : null, folded(now),
+  return [alarm(now), t ? feedback(`What it was told after turn ${t}`, turns[t - 1], " before this turn") : null, folded(now),
     program(data, turns, t), verdicts(data, now, "one"), now.f === undefined ? null : feedback(`What it was told after turn ${t + 1}`, now)];
 }
 
