@@ -346,11 +346,11 @@ def test_two_runs_side_by_side_by_keys_alone(report, visit):
     page.keyboard.press("ArrowRight")
     page.wait_for_selector("text=Program of turn 4")
     page.select_option(".pickers select >> nth=1", value="3")
-    page.wait_for_selector("text=reference · sample 3")
+    page.wait_for_selector(".half h3:has-text('reference · sample 3')")
     assert page.evaluate("document.activeElement.dataset.key") == "sample"  # the focus stays where it was
     assert page.evaluate("location.hash").endswith("/3?beside=reference&beside_sample=3")
     page.reload()
-    page.wait_for_selector("text=reference · sample 3")
+    page.wait_for_selector(".half h3:has-text('reference · sample 3')")
     page.locator("#detail").focus()
     page.keyboard.press("b")
     page.wait_for_selector(".diff .pair")
