@@ -16,20 +16,27 @@ from cobalt.files import atomic_write
 from cobalt.report import charts
 from cobalt.report.charts import PAGE, RUN_COLOURS, inline_svg, standalone
 from cobalt.report.published import ABOUT_PUBLISHED, published
+from cobalt.report.search import encode
 from cobalt.report.tables import STAMP, Results, Table, recipe_of, run_tables, set_name, trained_name
-from cobalt.report.trajectories import encode
 
 # The section of a model card that says what the reference model was taught.
 _TAUGHT = re.compile(r"^#+ [^\n]*taught[^\n]*\n(.*?)(?=^#+ |\Z)", re.DOTALL | re.IGNORECASE | re.MULTILINE)
 
 _UNIT = re.compile(r" (?=[\[(±])")
 _LONGEST_UNIT = 16  # characters
+# In this order: each uses what those before it define, and the last one starts the viewer.
+_PARTS = ("data", "search", "filters", "list", "program", "tests", "actions", "detail", "route", "keys")
+_VIEWER = [f"viewer/{name}.js" for name in _PARTS]
 
 Curves = Mapping[str, Sequence[Mapping[str, Any]]]
 
 
 def _page(
-    template: str, styles: Sequence[str], script: str, drawings: Mapping[str, Sequence[str]], **values: Any
+    template: str,
+    styles: Sequence[str],
+    scripts: Sequence[str],
+    drawings: Mapping[str, Sequence[str]],
+    **values: Any,
 ) -> str:
     """A page. Nothing in it refers to anything outside its folder."""
     from jinja2 import Environment, PackageLoader, StrictUndefined
@@ -43,7 +50,7 @@ def _page(
     static = resources.files("cobalt.report") / "static"
     return environment.get_template(template).render(
         style=Markup("".join((static / name).read_text(encoding="utf-8") for name in styles)),
-        script=Markup((static / script).read_text(encoding="utf-8")),
+        script=Markup("".join((static / name).read_text(encoding="utf-8") for name in scripts)),
         drawings={name: [Markup(svg) for svg in several] for name, several in drawings.items()},
         stamp=STAMP,
         **values,
@@ -114,7 +121,7 @@ def report_page(
 ) -> str:
     """The page of a report; `figures` as in `report.json`."""
     return _page(
-        "index.html", ["page.css", "index.css"], "viewer.js", drawings,
+        "index.html", ["page.css", "index.css", "viewer/viewer.css"], _VIEWER, drawings,
         **figures,
         lead=_lead(figures),
         tables=tables,
@@ -146,7 +153,7 @@ def live_page(facts: Mapping[str, Any], stages: Sequence[Mapping[str, Any]], **h
     written again every `every_s` seconds while the run lives.
     """
     at = time.strftime("%Y-%m-%d %H:%M:%S %Z", time.localtime(how["written"]))
-    return _page("live.html", ["page.css"], "live.js", {}, facts=facts, stages=stages, at=at, **how)
+    return _page("live.html", ["page.css"], ["live.js"], {}, facts=facts, stages=stages, at=at, **how)
 
 
 def write_run_page(
@@ -170,7 +177,7 @@ def write_run_page(
 
     tables, taught = run_tables(results), _TAUGHT.search(model_card or "")
     page = _page(
-        "page.html", ["page.css"], "page.js", _run_drawings(results, curves),
+        "page.html", ["page.css"], ["page.js"], _run_drawings(results, curves),
         results=results,
         gain=results["gain_by_turn"][-1],
         gain_interval=interval(quoted(results["gain_by_turn"][-1]), sign=True),
