@@ -12,6 +12,9 @@ from pydantic.dataclasses import dataclass
 
 from cobalt.config import sections as of
 from cobalt.config.sections import KNOWN_KEYS, SPLITS, Count, Text
+from cobalt.errors import InputError
+from cobalt.evaluator.client import check_spec
+from cobalt.rewards.cobalt import PROFILES
 from cobalt.training.config import is_own
 
 STORED = ("offline_rl", "rejection_sft")  # recipes that train on stored groups
@@ -40,7 +43,7 @@ class Config:
     execution: of.Execution = field(default_factory=of.Execution)
 
     def __post_init__(self) -> None:
-        for part in (_tasks, _model, _training, _sets):
+        for part in (_tasks, _model, _training, _sets, _services):
             wrong = next(part(self), None)
             if wrong is not None:
                 raise ValueError(wrong)
@@ -159,8 +162,9 @@ def _training(config: Config) -> Iterator[str]:
             f"recipe {recipe} needs 'collect.samples' of at least {GROUP_SIZE}, the size of a stored group, "
             f"got {config.collect.samples}"
         )
-    if train.reward_profile == "":
-        yield "'train.reward_profile' must not be empty"
+    if train.reward_profile not in PROFILES:
+        known = ", ".join(sorted(PROFILES))
+        yield f"'train.reward_profile' must be one of {known}, got '{train.reward_profile}'"
     if train.profile == "cpu" and train.gpus is not None:
         yield "'train.gpus' does not go with 'train.profile' cpu"
     if train.profile == "cpu" and train.lora_rank and recipe not in STORED:
@@ -192,3 +196,15 @@ def _sets(config: Config) -> Iterator[str]:
     perturb = config.perturb
     if perturb is not None and perturb.source in ("dev", "heldout") and perturb.source not in splits:
         yield f"'perturb.source': {none.format(perturb.source)}"
+
+
+def _services(config: Config) -> Iterator[str]:
+    judge, limit, most = config.hack_analysis.judge, config.sampling.max_tokens, config.model.max_context
+    try:
+        check_spec(config.execution.evaluator, "'execution.evaluator'")
+    except InputError as error:
+        yield str(error)
+    if judge is not None and judge.engine == "openai" and judge.base_url is None:
+        yield "'hack_analysis.judge.base_url' is missing, which engine openai needs"
+    if limit >= most:
+        yield f"'sampling.max_tokens' ({limit}) leaves no token of 'model.max_context' ({most}) for a prompt"

@@ -159,9 +159,11 @@ def _refusal(error: Any, text: _Text) -> InputError:
     if kind == "value_error":
         message = str(error["ctx"]["error"])
         named = re.search(r"'([\w.]+)'", message)
-        return text.error(tuple(named[1].split(".")) if named else (), message, named=False)
+        return text.error(at or (tuple(named[1].split(".")) if named else ()), message, named=bool(at))
     if kind == "missing":
         return text.error(at, "is missing")
+    if kind == "string_too_short":
+        return text.error(at, "must not be empty")
     if kind == "unexpected_keyword_argument":
         known = _keys(at[:-1])
         near = difflib.get_close_matches(at[-1], known, n=1)

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from dataclasses import field
 from typing import Annotated, Any, Literal
+from urllib.parse import urlsplit
 
-from pydantic import BeforeValidator, ConfigDict, Field, StrictBool
+from pydantic import AfterValidator, BeforeValidator, ConfigDict, Field, StrictBool
 from pydantic.dataclasses import dataclass
 
 KNOWN_KEYS = ConfigDict(extra="forbid")
@@ -16,12 +17,20 @@ def _text(value: Any) -> Any:
     return str(value) if isinstance(value, int | float) and not isinstance(value, bool) else value
 
 
-Text = Annotated[str, BeforeValidator(_text)]
+def _address(value: str) -> str:
+    if urlsplit(value).scheme not in ("http", "https") or not urlsplit(value).hostname:
+        raise ValueError(f"must be an address like http://localhost:8000/v1, got {value!r}")
+    return value
+
+
+Word = Annotated[str, BeforeValidator(_text)]
+Text = Annotated[str, Field(min_length=1), BeforeValidator(_text)]
+Address = Annotated[Text, AfterValidator(_address)]
 Whole = Annotated[int, Field(strict=True)]
 Count = Annotated[Whole, Field(ge=1)]
 Several = Annotated[Whole, Field(ge=2)]
-Number = Annotated[float, Field(strict=True, ge=0)]
-Share = Annotated[Number, Field(le=1)]
+Number = Annotated[float, Field(strict=True, ge=0, allow_inf_nan=False)]
+Share = Annotated[Number, Field(gt=0, le=1)]
 Flag = StrictBool
 
 SPLITS = ("train", "dev", "heldout")
@@ -98,7 +107,7 @@ class Model:
 
     path: Text = "../models/tiny-reference"
     engine: Literal["transformers", "vllm", "openai", "litellm"] = "transformers"
-    base_url: Text | None = None
+    base_url: Address | None = None
     served_name: Text | None = None
     trained_engine: Literal["transformers", "vllm"] | None = None
     prompts: Text = "tiny"
@@ -173,7 +182,7 @@ class Train:
     contexts: Count
     completions: Several
     mini_batches: Count
-    learning_rate: Number
+    learning_rate: Share
     max_prompt_tokens: Count
     max_response_tokens: Count
     gpus: Count | None = None
@@ -240,8 +249,8 @@ class Judge:
 
     model: Text
     engine: Literal["litellm", "openai", "vllm"] = "litellm"
-    base_url: Text | None = None
-    key_variable: Text = "OPENAI_API_KEY"
+    base_url: Address | None = None
+    key_variable: Word = "OPENAI_API_KEY"
     votes: Count = 1
     max_cases: Count | None = None
 
@@ -291,7 +300,7 @@ class Execution:
     """
 
     workers: Count | None = None
-    isolation: Text = "auto"
+    isolation: Literal["auto", "namespaces", "landlock", "none"] = "auto"
     evaluator: Text = "local"
     concurrency: Count = 256
     threads: Count = 1

@@ -86,9 +86,10 @@ def compose(
         parsed = OverridesParser.create().parse_overrides(list(overrides))
     except HydraException as error:
         raise InputError(f"configuration: {' '.join(str(error).split())}") from error
+    plain = OmegaConf.to_container(_composed("cobalt" if own else recipe, profile, scale), resolve=False)
+    own_recipe.refuse_other_types(((each.key_or_group, each.value()) for each in parsed), plain)
     if own:
-        plain = _composed("cobalt", profile, scale)
-        own_recipe.refuse_unknown_keys(own, OmegaConf.to_container(plain, resolve=False))
+        own_recipe.refuse_unknown_keys(own, plain)
         config.cobalt.recipe, config.cobalt.recipe_file = own.name, str(own.path)
     overridden = {override.key_or_group for override in parsed}
     for key, value in values.items():
