@@ -95,9 +95,9 @@ def refuse_unknown_keys(own: OwnRecipe, known: Mapping[str, Any]) -> None:
 def refuse_other_types(settings: Iterable[tuple[str, Any]], known: Mapping[str, Any], of: str = "") -> None:
     """Raises InputError, beginning with ``of``, for a value of another type than the one it replaces.
 
-    ``settings`` are dotted keys and their values, ``known`` a composed configuration. A null, an interpolation
-    and what replaces one may be anything. verl writes 0 and 1 for numbers that need not be whole, and takes one
-    text for a list of them.
+    ``settings`` are dotted keys and their values, ``known`` a composed configuration. A null, an
+    interpolation and what replaces one may be anything. verl writes 0 and 1 for numbers that need not be
+    whole, and takes one text for a list of them.
     """
     for name, value in settings:
         before: Any = known
