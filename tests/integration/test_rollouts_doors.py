@@ -121,7 +121,7 @@ def test_nothing_is_sampled_by_a_dry_run_or_for_a_service_that_is_not_there(serv
     [
         (["-i", "none.jsonl"], "none.jsonl"),
         (["--engine", "transformers", "--model_name", ""], "needs --model_name"),
-        (["--engine", "transformers", "--base_url", "", "--model_name", "none"], "no model could be loaded"),
+        (["--engine", "transformers", "--base_url", "", "--model_name", "none"], "no such folder"),
         (["--engine", "litellm", "--base_url", "", "--model_name", "nobody"], "knows no provider"),
         (["--engine", "vllm", "--model_name", "other"], "serves scripted"),
         (["--model_name", "other"], "serves scripted"),
