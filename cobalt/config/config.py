@@ -128,10 +128,9 @@ def _model(config: Config) -> Iterator[str]:
         yield "'model.served_name' is the model's name at 'model.base_url', which is missing"
     if model.engine == "vllm" and model.base_url and model.trained_engine is None:
         yield runs.format("the server at 'model.base_url' does not serve")
-    if "vllm" not in (model.trained_engine or model.engine, model.engine if not model.base_url else None):
-        return
     if serving.command is None:
-        if config.train.profile == "cpu":
+        asked = model.trained_engine or model.engine, model.engine if not model.base_url else None
+        if "vllm" in asked and config.train.profile == "cpu":
             yield (
                 "engine vllm reserves GPUs, but 'train.profile' is cpu: choose engine transformers, or give "
                 "'execution.serving.command'"
@@ -208,3 +207,7 @@ def _services(config: Config) -> Iterator[str]:
         yield "'hack_analysis.judge.base_url' is missing, which engine openai needs"
     if limit >= most:
         yield f"'sampling.max_tokens' ({limit}) leaves no token of 'model.max_context' ({most}) for a prompt"
+    asked = config.train.max_prompt_tokens + config.train.max_response_tokens
+    if asked > most:
+        both = "'train.max_prompt_tokens' and 'train.max_response_tokens'"
+        yield f"{both} are {asked} tokens together, over 'model.max_context' ({most})"

@@ -4,6 +4,7 @@ the training put together; and what this machine lacks for the stages that are l
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import sys
@@ -18,8 +19,9 @@ from typing import Any
 import psutil
 
 from cobalt.config.config import STORED
+from cobalt.config.load import check_stored
 from cobalt.errors import CobaltError, InfraError, InputError
-from cobalt.model_files import check_weights, model_config
+from cobalt.models import check_model
 from cobalt.run.given import check_given, local_trajectories
 from cobalt.run.job import Job
 from cobalt.run.task_files import known_tasks, local_sources
@@ -58,13 +60,19 @@ def check(job: Job, to_do: Collection[str], disk_gb: float, *, dry: bool) -> Fin
     """
     stages, found = {*to_do}, Findings([f"every key of {job.file}, and that the files it names are there"])
     found.lacking, found.doubts = check_given(job, stages, local_only=dry)
-    _lengths(job)
+    try:
+        check_stored(job.config, job.file)
+    except InputError as error:
+        if not dry:
+            raise
+        found.lacking.append(str(error))
     _model(job, found)
+    _lengths(job)
     rows = known_tasks(job) if "data" in stages or stages & _TRAINING else None
     if "data" in stages and (local_sources(job) or local_trajectories(job)):
         found.checked.append(
-            "rows of ready tasks and trajectories in local files, and the first of each source that tasks are "
-            "made of; training tasks against the others of such files"
+            "rows of ready tasks and trajectories in local files, and the first of each source that tasks "
+            "are made of; training tasks against the others of such files"
         )
     if stages & _TRAINING:
         _training(job, rows, found, stages, whole=dry or job.config.train.profile == "gpu")
@@ -77,7 +85,7 @@ def _lengths(job: Job) -> None:
     """The lengths that a configuration asks for, against those the model was made for."""
     if not isinstance(job.model, Path):
         return
-    config, train = model_config(job.model), job.config.train
+    train, config = job.config.train, json.loads((job.model / "config.json").read_text("utf-8"))
     most = config.get("max_position_embeddings")
     if not isinstance(most, int) or config.get("rope_scaling"):
         return
@@ -96,11 +104,15 @@ def _lengths(job: Job) -> None:
 
 def _model(job: Job, found: Findings) -> None:
     if isinstance(job.model, Path):
-        found.checked.append(f"the model {job.model.name}: {check_weights(job.model)}")
-    elif _cached(job.model) is None:
-        found.lacking.append(f"the model {job.model} is not in the cache here: hf download {job.model}")
+        check_model(job.model, flag=f"{job.file}: 'model.path'")
+        found.checked.append("the model's files: there, whole, of the sizes in its config.json")
+        return
+    try:
+        check_model(job.model, flag="'model.path'")
+    except InputError as error:
+        found.lacking.append(f"{error} (hf download {job.model})")
     else:
-        found.checked.append(f"the model {job.model}: in the cache here")
+        found.checked.append(f"the model {job.model}: cached here, or known to the hub")
 
 
 def _cached(model: str) -> str | None:
@@ -125,27 +137,11 @@ def _training(
     job: Job, rows: list[dict[str, Any]] | None, found: Findings, stages: set[str], *, whole: bool
 ) -> None:
     """Batches against tasks; the configuration composed; where it can be, the training put together."""
-    config, batch = job.config, job.config.train.contexts
-    given, most = config.given_trajectories["train"] is not None, None
-    if rows is not None and not given:
-        most, what = _most(job, len(rows))
-        if most < batch:
-            raise InputError(
-                f"{job.file}: 'train.contexts' is {batch}, one batch, and the {len(rows)} training tasks "
-                f"give {most} {what} at most: name more tasks ('tasks'), or make the batch smaller"
-            )
-        if len(rows) < batch and "train_single" in stages:
-            raise InputError(
-                f"{job.file}: 'train.contexts' is {batch}, one batch, and there are {len(rows)} training "
-                "tasks, on which 'controls.single_turn_training' trains: name more tasks ('tasks'), make the "
-                "batch smaller, or switch the control off"
-            )
-        if len(rows) < batch:
-            found.doubts.append(
-                f"{len(rows)} tasks must give the {batch} {what} of a batch ('train.contexts'), and give "
-                f"{most} at most: the training is refused if they are fewer"
-            )
-        found.checked.append(f"{len(rows)} training tasks against batches of {batch}")
+    config, batch, tasks = job.config, job.config.train.contexts, job.config.tasks
+    given = config.given_trajectories["train"] is not None
+    count = len(rows) if rows is not None else tasks.train or tasks.expected_train
+    if count is not None and not given:
+        _batches(job, count, found, control="train_single" in stages)
     try:
         metadata.version("verl")
     except metadata.PackageNotFoundError:
@@ -165,7 +161,7 @@ def _training(
         lacking = "the tokenizer is" if model is None else "the tasks are"
         found.unchecked.append(f"prompts in tokens, reward and plug-ins in verl: {lacking} not here")
         return
-    times = -(-batch // len(rows)) if len(rows) < batch else 1
+    times = -(-batch // len(rows)) if config.on_contexts else 1  # as many as there may be
     each = next(each for each in trainings(job) if each.name in stages)
     try:
         with tempfile.TemporaryDirectory(prefix="cobalt-check-") as folder:
@@ -177,6 +173,28 @@ def _training(
         f"the {each.label} put together in verl (reward, plug-ins, sizes) on the openings of "
         f"{min(len(rows), _ENOUGH)} tasks, the longest of {tried.plan['longest_prompt_tokens']} tokens"
     )
+
+
+def _batches(job: Job, count: int, found: Findings, *, control: bool) -> None:
+    """Whether ``count`` training tasks can fill a batch."""
+    batch, (most, what) = job.config.train.contexts, _most(job, count)
+    less = "name more tasks ('tasks'), or make the batch smaller"
+    if most < batch:
+        raise InputError(
+            f"{job.file}: 'train.contexts' is {batch}, one batch, and the {count} training tasks give {most} "
+            f"{what} at most: {less}"
+        )
+    if count < batch and control:
+        raise InputError(
+            f"{job.file}: 'train.contexts' is {batch}, one batch, and there are {count} training tasks, on "
+            f"which 'controls.single_turn_training' trains: {less}, or switch the control off"
+        )
+    if count < batch:
+        found.doubts.append(
+            f"{count} tasks must give the {batch} {what} of a batch ('train.contexts'), and give {most} at "
+            "most: the training is refused if they are fewer"
+        )
+    found.checked.append(f"{count} training tasks against batches of {batch}")
 
 
 def _devices(composed: Any, found: Findings) -> None:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from rich.console import Console
 
 from cobalt.cli import Parser, TerminalProgress, make_progress, parser, tell
-from cobalt.config.load import check_stored, load, model_at
+from cobalt.config.load import load, model_at
 from cobalt.errors import InputError
 from cobalt.report.results import read_results
 from cobalt.report.tables import show
@@ -83,7 +83,6 @@ def main(argv: list[str] | None = None) -> int:
         if args.dry_run:
             folder.check(fresh=args.fresh, changed=args.changed)
             return _dry_run(job, runner, to_do, anyway=args.anyway)
-        check_stored(config, args.config)
         if to_do:
             found = check(job, to_do, _plan(job).disk_gb, dry=False)
             tell([], found.doubts + (found.lacking if args.anyway else []))
@@ -117,13 +116,8 @@ def _plan(job: Job) -> Estimate:
 
 
 def _dry_run(job: Job, runner: Runner, to_do: Sequence[str], *, anyway: bool) -> int:
-    lacking, plan = list[str](), _plan(job)
-    try:
-        check_stored(job.config, job.file)
-    except InputError as error:
-        lacking.append(str(error))
+    plan = _plan(job)
     found = check(job, to_do, plan.disk_gb, dry=True)
-    found.lacking += lacking
     sound = "is sound" if not found.lacking else "cannot run here as it is (the last lines say why)"
     print(f"{job.file} {sound}; the run in {job.out} would have these stages:")
     for name, why in job.config.skipped:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import threading
 from collections.abc import Mapping, Sequence
+from functools import cache
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -87,7 +88,7 @@ def compose(
         parsed = OverridesParser.create().parse_overrides(list(overrides))
     except HydraException as error:
         raise InputError(f"configuration: {' '.join(str(error).split())}") from error
-    plain = OmegaConf.to_container(_composed("cobalt" if own else recipe, profile, scale), resolve=False)
+    plain = _plain("cobalt" if own else recipe, profile, scale)
     own_recipe.refuse_other_types(((each.key_or_group, each.value()) for each in parsed), plain)
     if own:
         own_recipe.refuse_unknown_keys(own, plain)
@@ -98,6 +99,14 @@ def compose(
             OmegaConf.update(config, key, value)
     _refuse(config)
     return config
+
+
+@cache
+def _plain(recipe: str, profile: str, scale: str) -> Any:
+    """The tree of a built-in recipe without overrides, as plain mappings."""
+    from omegaconf import OmegaConf
+
+    return OmegaConf.to_container(_composed(recipe, profile, scale), resolve=False)
 
 
 def _composed(

@@ -2,24 +2,25 @@
 
 import dataclasses
 import json
-import shutil
+import re
 import typing
+from functools import cache
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 import yaml
 
+from cobalt.config import recipes
 from cobalt.config.config import Config
 from cobalt.config.load import load, model_at
 from cobalt.errors import InputError
-from cobalt.model_files import check_weights
 from cobalt.run import checks
 from cobalt.run.cli import assembled
 from cobalt.run.job import Job
 from cobalt.run.trainings import Training
 from cobalt.tasks import tiny
-from cobalt.training.config import CONFIG_DIR, compose
+from cobalt.training.config import CONFIG_DIR
 from cobalt.training.own_recipe import refuse_other_types
 
 ROOT = Path(__file__).parents[2]
@@ -35,7 +36,7 @@ WRONG = {
     "schema": 2, "model.base_url": "localhost", "hack_analysis.judge.base_url": "localhost",
     "sampling.temperature": -1, "sampling.top_p": 0, "sampling.max_tokens": 10**6, "train.learning_rate": 1e9,
     "model.max_context": 1, "train.recipe": "cobolt", "train.reward_profile": "nosuch",
-    "train.overrides": ["trainer.nosuch=1"], "train.contexts": 7, "execution.evaluator": "lokal",
+    "train.overrides": ["trainer.nosuch=1"], "train.contexts": 10**9, "execution.evaluator": "lokal",
     "execution.isolation": "foo", "execution.serving.command": ["serve"], "train.max_prompt_tokens": 10**6,
     "train.max_response_tokens": 10**6,
 }  # fmt: skip
@@ -52,6 +53,7 @@ def nothing_is_started(monkeypatch):
     """The training is put together by a test of its own, and the machine has what it needs."""
     plan = SimpleNamespace(plan={"longest_prompt_tokens": 1})
     monkeypatch.setattr(Training, "try_out", lambda *_: plan)
+    monkeypatch.setattr(recipes, "_file", cache(recipes._file))  # the same few files, hundreds of times
 
 
 def found(path, settings=(), out=None):
@@ -132,9 +134,11 @@ def test_every_key_of_a_configuration_is_refused_when_it_is_wrong(path):
                 continue
             passed.append((key, value))
     for key, value in passed:  # what only the files, verl or the model tell
-        with pytest.raises(InputError) as error:
-            found(path, [f"{key}={value}"])
-        assert str(error.value), (key, value)
+        try:
+            lacking = found(path, [f"{key}={value}"]).lacking
+        except InputError as error:
+            lacking = [str(error)]
+        assert any(word in " ".join(lacking) for word in (key, value.strip('"[]'))), (key, value, lacking)
 
 
 @pytest.mark.parametrize("path", CONFIGS, ids=lambda path: path.stem)
@@ -146,3 +150,96 @@ def test_a_file_that_is_not_there_is_told(path):
         except InputError as error:
             said = str(error)
         assert "nowhere" in said, (key, said)
+
+
+LEAVES = {
+    key: value
+    for path in sorted(CONFIG_DIR.rglob("*.yaml"))
+    if path.parent != CONFIG_DIR or path.stem == "published"
+    for key, value in recipes._file(path).items()
+}
+
+
+def test_every_setting_of_verls_files_has_a_type():
+    """Refused is a value of another type; null and interpolations have none, texts take every scalar."""
+    wrong = {bool: "many", int: "many", float: "fast", str: [1], list: 5, dict: 5}
+    typed = {k: v for k, v in LEAVES.items() if v is not None and "${" not in str(v)}
+    assert len(typed) > 100 and len(LEAVES) - len(typed) < 40
+    for key, value in typed.items():
+        tree = value
+        for part in reversed(key.split(".")):
+            tree = {part: tree}
+        refuse_other_types([(key, value), (key, None)], tree)
+        with pytest.raises(InputError, match=rf"^{key}: must be "):
+            refuse_other_types([(key, wrong[type(value)])], tree)
+
+
+@pytest.mark.parametrize(
+    "override",
+    [
+        "data.train_batch_size=many", "actor_rollout_ref.rollout.n=true", "cobalt.plugins=mine",
+        "actor_rollout_ref.actor.optim.lr=fast", "cobalt.abort=5",
+    ],
+)  # fmt: skip
+def test_a_wrong_type_in_the_overrides_is_found_in_a_dry_run(override):
+    with pytest.raises(InputError, match=override.partition("=")[0] + ": must be"):
+        found(TINY, [f"train.overrides=['{override}']"])
+
+
+def tasks_in(folder, text="", **files):
+    """A configuration on files of tiny tasks: each named by the numbers of its tasks."""
+    drawn = list(tiny.draw_tasks("train", 40, 0))
+    for name, numbers in files.items():
+        rows = "".join(json.dumps(drawn[number]) + "\n" for number in numbers)
+        (folder / f"{name}.jsonl").write_text(rows)
+    (path := folder / "own.yaml").write_text(
+        "name: own\ntasks: {family: files, train_file: train.jsonl, dev_file: dev.jsonl}\n"
+        f"model: {{path: {MODEL}}}\nevaluate: {{sets: [{{name: mine, source: eval.jsonl}}]}}\n"
+        f"perturb: {{source: dev}}\n{text}"
+    )
+    return path
+
+
+@pytest.mark.parametrize(
+    ("train", "dev", "evaluated", "said"),
+    [
+        (range(20), range(20), range(30, 34), r"also in .*dev\.jsonl:1,.* 20 of 20 training tasks"),
+        (range(20), range(20, 24), range(15, 30), r"also in .*eval\.jsonl:1,.* 5 of 20 training tasks"),
+        (range(10), range(20, 24), range(30, 34), r"there are 10 training tasks, on which 'controls"),
+        (range(20), range(20, 24), range(22, 30), r"2 tasks of evaluation set mine are development tasks"),
+        (range(20), range(20, 24), range(30, 34), ""),
+    ],
+)
+def test_tasks_that_are_shared_or_too_few_are_told(tmp_path, train, dev, evaluated, said):
+    path = tasks_in(tmp_path, train=train, dev=dev, eval=evaluated)
+    try:
+        told = " ".join(found(path).doubts)
+        assert bool(told) == bool(said)
+    except InputError as error:
+        told = str(error)
+    assert re.search(said, told), told
+
+
+@pytest.mark.parametrize(
+    ("settings", "said"),
+    [
+        (["tasks.train=3", "controls.single_turn_training=false", "collect.turns=2", "train.contexts=64",
+          "train.mini_batches=1"], "give 27 contexts at most"),
+        (["tasks.train=12", "controls.single_turn_training=false"], "12 tasks must give the 16 contexts"),
+        (["train.profile=gpu"], "trainer.n_gpus_per_node=4"),
+        (["execution.evaluator=http://127.0.0.1:9"], "the evaluator"),
+        (["model.engine=openai", "model.base_url=http://127.0.0.1:9/v1", "model.trained_engine=transformers"],
+         "the reference's engine (openai)"),
+        (["model.engine=vllm", "execution.serving.command=[no-such-program, '{port}']"],
+         "no-such-program is no program here"),
+        (["model.max_context=2000"], "was made for 512 tokens"),
+    ],
+)  # fmt: skip
+def test_what_cannot_end_here_is_told(settings, said, monkeypatch):
+    monkeypatch.setattr("cobalt.evaluator.client._READY_S", 0.2)
+    try:
+        all_ = found(TINY, settings)
+        told = " ".join([*all_.lacking, *all_.doubts])
+    except InputError as error:
+        told = str(error)
+    assert said in told
