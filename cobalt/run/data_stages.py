@@ -141,7 +141,7 @@ def _cut(job: Job) -> dict[str, Any]:
 
 
 def _contexts(job: Job) -> Stage:
-    own = _collected(job, "judged")
+    own, config = _collected(job, "judged"), job.config.contexts
     targets = {"train": job.path("contexts", "train.jsonl")}
     if job.config.validates_on_trajectories:
         targets["dev"] = job.path("contexts", "validation.jsonl")
@@ -154,6 +154,9 @@ def _contexts(job: Job) -> Stage:
             )
             for split, target in targets.items()
         }  # fmt: skip
+        if config.partial and job.view is not None:
+            for said in (each for one in made.values() for each in one.warnings):
+                job.view.note(f"warning: {said}")
         tasks, contexts = (
             sum(getattr(each, name) for each in made.values()) for name in ("tasks", "contexts")
         )

@@ -11,10 +11,13 @@ from types import SimpleNamespace
 import pytest
 import yaml
 
+from cobalt import data
 from cobalt.config import recipes
 from cobalt.config.config import Config
 from cobalt.config.load import load, model_at
+from cobalt.contexts.build import Summary
 from cobalt.errors import InputError
+from cobalt.rollouts.inputs import Source
 from cobalt.run import checks
 from cobalt.run.cli import assembled
 from cobalt.run.job import Job
@@ -138,7 +141,8 @@ def test_every_key_of_a_configuration_is_refused_when_it_is_wrong(path):
             lacking = found(path, [f"{key}={value}"]).lacking
         except InputError as error:
             lacking = [str(error)]
-        assert any(word in " ".join(lacking) for word in (key, value.strip('"[]'))), (key, value, lacking)
+        absent = key == "train.contexts" and "does not exist" in " ".join(lacking)  # how many, data tell
+        assert absent or any(word in " ".join(lacking) for word in (key, value.strip('"[]'))), (key, lacking)
 
 
 @pytest.mark.parametrize("path", CONFIGS, ids=lambda path: path.stem)
@@ -188,7 +192,7 @@ def test_a_wrong_type_in_the_overrides_is_found_in_a_dry_run(override):
 
 def tasks_in(folder, text="", **files):
     """A configuration on files of tiny tasks: each named by the numbers of its tasks."""
-    drawn = list(tiny.draw_tasks("train", 40, 0))
+    drawn = list({row["instruction"]: row for row in tiny.draw_tasks("train", 150, 0)}.values())
     for name, numbers in files.items():
         rows = "".join(json.dumps(drawn[number]) + "\n" for number in numbers)
         (folder / f"{name}.jsonl").write_text(rows)
@@ -232,7 +236,7 @@ def test_tasks_that_are_shared_or_too_few_are_told(tmp_path, train, dev, evaluat
          "the reference's engine (openai)"),
         (["model.engine=vllm", "execution.serving.command=[no-such-program, '{port}']"],
          "no-such-program is no program here"),
-        (["model.max_context=2000"], "was made for 512 tokens"),
+        (["model.max_context=2000"], "was made for 1024 tokens"),
     ],
 )  # fmt: skip
 def test_what_cannot_end_here_is_told(settings, said, monkeypatch):
@@ -243,3 +247,43 @@ def test_what_cannot_end_here_is_told(settings, said, monkeypatch):
     except InputError as error:
         told = str(error)
     assert said in told
+
+
+def suite(*pairs):
+    return {"inputs": [pair[0] for pair in pairs], "outputs": [pair[1] for pair in pairs]}
+
+
+ONE, TWO = ("1\n", "1\n"), ("2\n", "4\n")
+UNEQUAL = {"inputs": ["1", "2", "3", "4"], "outputs": ["1", "2", "3"]}
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"hidden_test_cases": json.dumps(UNEQUAL)}, "field 'hidden_test_cases': 4 inputs but 3 outputs"),
+        ({"test_cases": UNEQUAL}, "field 'test_cases': 4 inputs but 3 outputs"),
+        (
+            {"public_test_cases": suite(("1\n", "7"))},
+            "'public_test_cases' contradicts 'test_cases': for '1\\n'",
+        ),
+        ({"public_test_cases": suite(("1\n", " 1"))}, None),  # spaces are no contradiction
+        ({"public_test_cases": suite(("1\n", "7")), "modified_test_cases": suite(("1\n", "7"))}, None),
+    ],
+)
+def test_tests_that_make_no_sense_are_told(tmp_path, capsys, change, said):
+    """By `cobalt data check`, and what no runner can use, by the runners' reader."""
+    row = {"id": 1, "difficulty": "x", "instruction": "do", "test_cases": suite(ONE, TWO),
+           "public_test_cases": suite(ONE), "hidden_test_cases": suite(TWO)} | change  # fmt: skip
+    (path := tmp_path / "t.jsonl").write_text(json.dumps(row) + "\n")
+    assert data.check(str(path), 5) == (2 if said else 0)
+    out = capsys.readouterr().out
+    assert said is None or (f"{path}:1: field" in out and said in out)
+    if said and "inputs but" in said:
+        with pytest.raises(InputError, match=f"{path}:1: {said}"):
+            Source(path, lambda row, where: None)
+
+
+def test_contexts_without_a_trajectory_say_why():
+    assert "no trajectory was kept" in Summary(tasks=5).warnings[0]
+    assert "every task was skipped" in Summary(tasks=5, skipped=5).warnings[0]
+    assert Summary(tasks=5, candidates=2, kept=2).warnings == []
