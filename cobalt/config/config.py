@@ -198,16 +198,10 @@ def _sets(config: Config) -> Iterator[str]:
 
 
 def _services(config: Config) -> Iterator[str]:
-    judge, limit, most = config.hack_analysis.judge, config.sampling.max_tokens, config.model.max_context
+    judge = config.hack_analysis.judge
     try:
         check_spec(config.execution.evaluator, "'execution.evaluator'")
     except InputError as error:
         yield str(error)
     if judge is not None and judge.engine == "openai" and judge.base_url is None:
         yield "'hack_analysis.judge.base_url' is missing, which engine openai needs"
-    if limit >= most:
-        yield f"'sampling.max_tokens' ({limit}) leaves no token of 'model.max_context' ({most}) for a prompt"
-    asked = config.train.max_prompt_tokens + config.train.max_response_tokens
-    if asked > most:
-        both = "'train.max_prompt_tokens' and 'train.max_response_tokens'"
-        yield f"{both} are {asked} tokens together, over 'model.max_context' ({most})"

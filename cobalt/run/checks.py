@@ -18,10 +18,13 @@ from typing import Any
 
 import psutil
 
+from cobalt import cluster
 from cobalt.config.config import STORED
 from cobalt.config.load import check_stored
 from cobalt.errors import CobaltError, InfraError, InputError
 from cobalt.models import check_model
+from cobalt.plan.estimate import estimate
+from cobalt.plan.from_config import workload
 from cobalt.run.given import check_given, local_trajectories
 from cobalt.run.job import Job
 from cobalt.run.task_files import known_tasks, local_sources
@@ -52,7 +55,7 @@ class Findings:
                 for line in (f"{name}:", *(f"  - {each}" for each in found))]  # fmt: skip
 
 
-def check(job: Job, to_do: Collection[str], disk_gb: float, *, dry: bool) -> Findings:
+def check(job: Job, to_do: Collection[str], *, dry: bool) -> Findings:
     """Check all that stages ``to_do`` need. A dry run leaves out the hub, and puts the training together in a
     process of its own, as does a run on GPUs (seconds against hours).
 
@@ -77,29 +80,26 @@ def check(job: Job, to_do: Collection[str], disk_gb: float, *, dry: bool) -> Fin
     if stages & _TRAINING:
         _training(job, rows, found, stages, whole=dry or job.config.train.profile == "gpu")
     _services(job, stages, found)
-    _machine(job, stages, disk_gb, found)
+    _machine(job, stages, found)
     return found
 
 
 def _lengths(job: Job) -> None:
-    """The lengths that a configuration asks for, against those the model was made for."""
-    if not isinstance(job.model, Path):
-        return
-    train, config = job.config.train, json.loads((job.model / "config.json").read_text("utf-8"))
-    most = config.get("max_position_embeddings")
-    if not isinstance(most, int) or config.get("rope_scaling"):
-        return
-    asked = {
-        "'model.max_context'": job.config.model.max_context,
-        "'train.max_prompt_tokens' + 'train.max_response_tokens'":
-            train.max_prompt_tokens + train.max_response_tokens,
-    }  # fmt: skip
+    """The lengths that a configuration asks for, against its context and that of the model's own."""
+    train, context, sampled = job.config.train, job.config.model.max_context, job.config.sampling.max_tokens
+    trained = "'train.max_prompt_tokens' + 'train.max_response_tokens'"
+    asked = {"'sampling.max_tokens' and a token of the prompt": sampled + 1,
+             trained: train.max_prompt_tokens + train.max_response_tokens}  # fmt: skip
     for name, tokens in asked.items():
-        if tokens > most:
-            raise InputError(
-                f"{job.file}: {name} is {tokens}, and {job.model} was made for {most} tokens "
-                "(max_position_embeddings)"
-            )
+        if tokens > context:
+            raise InputError(f"{job.file}: {name} are {tokens} tokens, over 'model.max_context' ({context})")
+    config = json.loads((job.model / "config.json").read_text("utf-8")) if isinstance(job.model, Path) else {}
+    most = config.get("max_position_embeddings")
+    if isinstance(most, int) and context > most and not config.get("rope_scaling"):
+        raise InputError(
+            f"{job.file}: 'model.max_context' is {context}, and {job.model} was made for {most} tokens "
+            "(max_position_embeddings)"
+        )
 
 
 def _model(job: Job, found: Findings) -> None:
@@ -178,27 +178,24 @@ def _training(
 def _batches(job: Job, count: int, found: Findings, *, control: bool) -> None:
     """Whether ``count`` training tasks can fill a batch."""
     batch, (most, what) = job.config.train.contexts, _most(job, count)
-    less = "name more tasks ('tasks'), or make the batch smaller"
-    if most < batch:
-        raise InputError(
-            f"{job.file}: 'train.contexts' is {batch}, one batch, and the {count} training tasks give {most} "
-            f"{what} at most: {less}"
-        )
-    if count < batch and control:
-        raise InputError(
-            f"{job.file}: 'train.contexts' is {batch}, one batch, and there are {count} training tasks, on "
-            f"which 'controls.single_turn_training' trains: {less}, or switch the control off"
-        )
+    asked = [(most, f"{what} at most", "")]
+    if control:
+        asked.append((count, "statements to 'controls.single_turn_training'", ", or switch the control off"))
+    for has, said, more in asked:
+        if has < batch:
+            raise InputError(
+                f"{job.file}: 'train.contexts' is {batch}, one batch, and {count} training tasks give {has} "
+                f"{said}: name more tasks ('tasks'), or make the batch smaller{more}"
+            )
     if count < batch:
         found.doubts.append(
-            f"{count} tasks must give the {batch} {what} of a batch ('train.contexts'), and give {most} at "
-            "most: the training is refused if they are fewer"
+            f"{count} training tasks must give the {batch} {what} of a batch ('train.contexts'), and give "
+            f"{most} at most: the training is refused if they are fewer"
         )
     found.checked.append(f"{count} training tasks against batches of {batch}")
 
 
 def _devices(composed: Any, found: Findings) -> None:
-    from cobalt import cluster
     from cobalt.training.prepare import missing_devices
 
     try:
@@ -212,6 +209,8 @@ def _devices(composed: Any, found: Findings) -> None:
 
 
 def _vllm(found: Findings) -> None:
+    if os.environ.get("VERL_PLATFORM") == "cpu":  # GPUs are played
+        return
     try:
         version = metadata.version("vllm")
         said = f"vllm {version} is the CPU build, which no GPU can use" if "cpu" in version else None
@@ -237,8 +236,8 @@ def _services(job: Job, stages: set[str], found: Findings) -> None:
     if stages & MODEL_STAGES:
         if model.base_url or model.engine == "litellm":
             try:
-                job.ask_reference()
-                found.checked.append(f"the reference's engine ({model.engine}): it knows the model")
+                with job.engine(job.model, shared_first=False):  # which asks it for the model
+                    found.checked.append(f"the reference's engine ({model.engine}): it knows the model")
             except CobaltError as error:
                 found.lacking.append(f"the reference's engine ({model.engine}): {error}")
         local = [model.trained_engine or model.engine, model.engine if not model.base_url else None]
@@ -269,8 +268,12 @@ def _server(job: Job, found: Findings) -> None:
         )
 
 
-def _machine(job: Job, stages: set[str], disk_gb: float, found: Findings) -> None:
+def _machine(job: Job, stages: set[str], found: Findings) -> None:
     """Free disk against the plan, memory against the state of the training."""
+    from cobalt.training.gpu_doctor import group_limit
+    from cobalt.training.sizes import sizes
+
+    disk_gb = estimate(workload(job.config, job.file)).disk_gb
     there = next(each for each in (job.out.absolute(), *job.out.absolute().parents) if each.exists())
     made = sum(path.stat().st_size for path in job.out.rglob("*") if path.is_file()) / 1e9
     free, left = shutil.disk_usage(there).free / 1e9, max(0.0, disk_gb - made)
@@ -278,9 +281,6 @@ def _machine(job: Job, stages: set[str], disk_gb: float, found: Findings) -> Non
         found.lacking.append(f"disk: the plan writes {left:,.0f} GB more, {there} has {free:,.0f} GB free")
     else:
         found.checked.append(f"disk: {left:,.2f} GB by the plan, {free:,.0f} GB free")
-    from cobalt.training.gpu_doctor import group_limit
-    from cobalt.training.sizes import sizes
-
     of, total = sizes(job.model), psutil.virtual_memory().total
     if stages & _TRAINING and of is not None:
         has = min(total, group_limit(Path("/"), "memory.max") or total) / 1e9

@@ -7,7 +7,6 @@ import difflib
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from rich.console import Console
 
@@ -25,9 +24,6 @@ from cobalt.run.report_stage import report_stage
 from cobalt.run.runner import Runner, View, duration
 from cobalt.run.stage_cache import Records, Shared, Stage
 from cobalt.run.trainings import training_stages
-
-if TYPE_CHECKING:
-    from cobalt.plan.estimate import Estimate
 
 
 def _flags() -> Parser:
@@ -80,11 +76,11 @@ def main(argv: list[str] | None = None) -> int:
         runner.only = ask(runner, args.begin, args.until, args.only)
         folder = Folder(args.out, job.identity())
         to_do = [stage.name for stage in runner.chosen if args.fresh or runner.kept.why(stage)]
+        folder.check(fresh=args.fresh, changed=args.changed)
         if args.dry_run:
-            folder.check(fresh=args.fresh, changed=args.changed)
             return _dry_run(job, runner, to_do, anyway=args.anyway)
         if to_do:
-            found = check(job, to_do, _plan(job).disk_gb, dry=False)
+            found = check(job, to_do, dry=False)
             tell([], found.doubts + (found.lacking if args.anyway else []))
             if found.lacking and not args.anyway:
                 raise InputError(
@@ -108,23 +104,18 @@ def assembled(job: Job) -> Runner:
     return runner
 
 
-def _plan(job: Job) -> Estimate:
+def _dry_run(job: Job, runner: Runner, to_do: Sequence[str], *, anyway: bool) -> int:
     from cobalt.plan.estimate import estimate
     from cobalt.plan.from_config import workload
 
-    return estimate(workload(job.config, job.file))
-
-
-def _dry_run(job: Job, runner: Runner, to_do: Sequence[str], *, anyway: bool) -> int:
-    plan = _plan(job)
-    found = check(job, to_do, plan.disk_gb, dry=True)
+    found = check(job, to_do, dry=True)
     sound = "is sound" if not found.lacking else "cannot run here as it is (the last lines say why)"
     print(f"{job.file} {sound}; the run in {job.out} would have these stages:")
     for name, why in job.config.skipped:
         print(f"  {name}  skipped: {why}")
     print("\n".join(stage_lines(runner.chosen, runner.kept, job.shared)))
     print(f"\ncost plan (`cobalt plan {job.file}` shows the arithmetic):")
-    for line in plan.summary():
+    for line in estimate(workload(job.config, job.file)).summary():
         print(f"  {line}".rstrip())
     print("", *found.lines(), sep="\n")
     return 1 if found.lacking and not anyway else 0

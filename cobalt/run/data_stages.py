@@ -16,15 +16,7 @@ from cobalt.rows import Row, read_rows, require
 from cobalt.run.given import local_trajectories, trajectories
 from cobalt.run.job import Job, judged, multi_turn, single_turn
 from cobalt.run.stage_cache import Outcome, Stage
-from cobalt.run.task_files import (
-    is_split,
-    local_sources,
-    rows,
-    shared_with_training,
-    stored_programs,
-    task_files,
-    write_tasks,
-)
+from cobalt.run.task_files import is_split, local_sources, rows, stored_programs, task_files, write_tasks
 from cobalt.schema import EvalRow, SingleTurnRow
 from cobalt.tasks.own import complete
 
@@ -61,10 +53,9 @@ def _data(job: Job) -> Stage:
     tasks = job.config.tasks
 
     def run() -> Outcome:
-        counts, left_out = write_tasks(job)
+        counts, left_out, shared = write_tasks(job)
         if left_out and job.view is not None:
             job.view.note(f"{left_out} training tasks left out: development or held-out tasks say the same")
-        shared = shared_with_training(job)
         for said in shared if job.view is not None else ():
             job.view.note(f"warning: {said}")
         facts = {"splits": counts, "left_out": left_out, "shared": shared}

@@ -156,16 +156,6 @@ class Job:
         finally:
             self.wait(engine.aclose())
 
-    def ask_reference(self) -> None:
-        """Ask the service of the reference model for it. Raises InputError or InfraError if it has it not."""
-        from cobalt.engines import check
-
-        engine = self._connected(self.model)
-        try:
-            self.wait(check(engine))
-        finally:
-            self.wait(engine.aclose())
-
     def _first_turns(self, model: Path | str) -> Path:
         """Where the first turns of a model, as its engine makes them, are kept."""
         basis = self.model_basis

@@ -188,9 +188,9 @@ def _statement(row: Row, where: str) -> str:
         raise InputError(f"{where}: field 'conversations' holds no user message") from None
 
 
-def write_tasks(job: Job) -> tuple[dict[str, int], int]:
+def write_tasks(job: Job) -> tuple[dict[str, int], int, list[str]]:
     """Make every file of `task_files`; returns the number of tasks by file, and of training tasks that were
-    left out because their statements are also among the others.
+    left out because their statements are also among the others; and which files still share some.
     """
     tasks, left_out = job.config.tasks, 0
     if tasks.family == "tiny":
@@ -210,10 +210,10 @@ def write_tasks(job: Job) -> tuple[dict[str, int], int]:
     for each in job.config.evaluate.sets:
         if not is_split(each):
             _evaluation_set(job, each, set_path(job, each))
-    return {path.stem: rows(path) for path in task_files(job)}, left_out
+    return {path.stem: rows(path) for path in task_files(job)}, left_out, _shared(job)
 
 
-def shared_with_training(job: Job) -> list[str]:
+def _shared(job: Job) -> list[str]:
     """Evaluation sets, and the development tasks, whose statements are among the training tasks as made."""
     files = {path.stem: path for path in task_files(job)}
     train, found = files.pop("train", None), []

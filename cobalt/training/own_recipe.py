@@ -105,21 +105,21 @@ def refuse_other_types(settings: Iterable[tuple[str, Any]], known: Mapping[str, 
             before = before.get(part) if isinstance(before, Mapping) else None
         if None in (before, value) or any("${" in str(each) for each in (before, value)):
             continue
-        whole = isinstance(value, int) and not isinstance(value, bool)
-        number = whole or isinstance(value, float)
-        verls = not name.startswith("cobalt.")
-        kind, fits = next(
-            (said, fits)
-            for types, said, fits in (
-                (bool, "true or false", isinstance(value, bool)),
-                (int, "a whole number", whole or (number and (before in (0, 1) or value == int(value)))),
-                (float, "a number", number),
-                (str, "text", isinstance(value, str | int | float) and not isinstance(value, bool)),
-                (Mapping, "a mapping", isinstance(value, Mapping)),
-                (object, "a list", isinstance(value, list) or (isinstance(value, str) and verls)),
-            )
-            if isinstance(before, types)
-        )
+        flag, scalar = isinstance(value, bool), isinstance(value, str | int | float)
+        number = scalar and not flag and not isinstance(value, str)
+        kinds: list[tuple[type, str, bool]] = [
+            (bool, "true or false", flag),
+            (int, "a whole number", number and (before in (0, 1) or value == int(value))),
+            (float, "a number", number),
+            (str, "text", scalar and not flag),
+            (dict, "a mapping", isinstance(value, dict)),
+            (
+                list,
+                "a list",
+                isinstance(value, list | str) and (value[:0] == [] or not name.startswith("cobalt.")),
+            ),
+        ]
+        kind, fits = next((said, fits) for of_type, said, fits in kinds if isinstance(before, of_type))
         if not fits:
             raise InputError(f"{of}{name}: must be {kind} (it is {before!r} otherwise), got {value!r}")
 
