@@ -27,7 +27,7 @@ from cobalt.plan.estimate import estimate
 from cobalt.plan.from_config import workload
 from cobalt.run.given import check_given, local_trajectories
 from cobalt.run.job import Job
-from cobalt.run.task_files import known_tasks, local_sources
+from cobalt.run.task_files import known_tasks, local_sources, sources
 from cobalt.run.trainings import check_composed, trainings
 
 MODEL_STAGES = frozenset({"collect", "repair", "ptb_contexts", "evaluate", "perturb", "controls"})
@@ -77,6 +77,8 @@ def check(job: Job, to_do: Collection[str], *, dry: bool) -> Findings:
             "rows of ready tasks and trajectories in local files, and the first of each source that tasks "
             "are made of; training tasks against the others of such files"
         )
+    if dry and "data" in stages and (hub := [name for name, path in sources(job).items() if path is None]):
+        found.unchecked.append(f"tasks on the hub: {', '.join(hub)}")
     if stages & _TRAINING:
         _training(job, rows, found, stages, whole=dry or job.config.train.profile == "gpu")
     _services(job, stages, found)
@@ -169,6 +171,11 @@ def _training(
     except InfraError as error:
         found.lacking.append(f"the {each.label}: {str(error).splitlines()[0]}")
         return
+    except InputError as error:
+        said = str(error).replace(f"{folder}/", "")
+        raise InputError(
+            f"{job.file}: the {each.label}, put together on its tasks' openings: {said}"
+        ) from None
     found.checked.append(
         f"the {each.label} put together in verl (reward, plug-ins, sizes) on the openings of "
         f"{min(len(rows), _ENOUGH)} tasks, the longest of {tried.plan['longest_prompt_tokens']} tokens"

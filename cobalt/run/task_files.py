@@ -41,12 +41,16 @@ def task_files(job: Job) -> list[Path]:
 
 def local_sources(job: Job) -> list[Path]:
     """Files and folders that tasks are read from; names on the hub are not among them."""
+    return [path for path in dict.fromkeys(sources(job).values()) if path is not None]
+
+
+def sources(job: Job) -> dict[str, Path | None]:
+    """What tasks are read from, by name: the file or folder, None on the hub."""
     tasks = job.config.tasks
     named = [] if tasks.family == "stored" else [tasks.source]
     named += [tasks.train_file, tasks.dev_file, tasks.heldout_file]
     named += [each.source for each in job.config.evaluate.sets if each.source not in SPLITS]
-    found = [local_path(data_at(name, job.file)) for name in named if name is not None]
-    return [path for path in dict.fromkeys(found) if path is not None]
+    return {name: local_path(data_at(name, job.file)) for name in named if name is not None}
 
 
 def known_tasks(job: Job) -> list[Row] | None:
@@ -57,7 +61,10 @@ def known_tasks(job: Job) -> list[Row] | None:
     if tasks.family == "tiny":
         from cobalt.tasks import tiny
 
-        return list(tiny.draw_tasks("train", tasks.train or 0, job.task_seed))
+        drawn = {
+            split: list(tiny.draw_tasks(split, getattr(tasks, split), job.task_seed)) for split in SPLITS
+        }
+        return drawn["train"]
     if tasks.train_file is not None and local_path(data_at(tasks.train_file, job.file)) is not None:
         held = Held(job, local_only=True) if tasks.overlap == "drop" else None
         return list(ready_tasks(job, opened(job, tasks.train_file, "train"), tasks.train, held))

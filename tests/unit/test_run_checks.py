@@ -287,3 +287,8 @@ def test_contexts_without_a_trajectory_say_why():
     assert "no trajectory was kept" in Summary(tasks=5).warnings[0]
     assert "every task was skipped" in Summary(tasks=5, skipped=5).warnings[0]
     assert Summary(tasks=5, candidates=2, kept=2).warnings == []
+
+
+def test_the_tiny_family_ends(monkeypatch):
+    with pytest.raises(InputError, match=r"family tiny has no 1000000 dev tasks: \d{4,5} were found"):
+        list(tiny.draw_tasks("dev", 10**6, 0))
