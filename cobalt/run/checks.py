@@ -4,10 +4,10 @@ the training put together; and what this machine lacks for the stages that are l
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import shutil
-import sys
 import tempfile
 from collections.abc import Collection
 from dataclasses import dataclass, field
@@ -29,6 +29,7 @@ from cobalt.run.given import check_given, local_trajectories
 from cobalt.run.job import Job
 from cobalt.run.task_files import known_tasks, local_sources, sources
 from cobalt.run.trainings import check_composed, trainings
+from cobalt.text import o200k_counter
 
 MODEL_STAGES = frozenset({"collect", "repair", "ptb_contexts", "evaluate", "perturb", "controls"})
 _TRAINING = frozenset({"train", "train_single"})
@@ -105,16 +106,16 @@ def _lengths(job: Job) -> None:
 
 
 def _model(job: Job, found: Findings) -> None:
-    if isinstance(job.model, Path):
-        check_model(job.model, flag=f"{job.file}: 'model.path'")
-        found.checked.append("the model's files: there, whole, of the sizes in its config.json")
-        return
+    local = isinstance(job.model, Path)
     try:
-        check_model(job.model, flag="'model.path'")
+        check_model(job.model, flag=f"{job.file}: 'model.path'")
     except InputError as error:
+        if local:
+            raise
         found.lacking.append(f"{error} (hf download {job.model})")
-    else:
-        found.checked.append(f"the model {job.model}: cached here, or known to the hub")
+        return
+    said = "there, whole, of the sizes in its config.json" if local else "cached here, or known to the hub"
+    found.checked.append(f"the model's files: {said}")
 
 
 def _cached(model: str) -> str | None:
@@ -156,6 +157,13 @@ def _training(
         check_composed(job, "single_turn_grpo")
     if config.train.profile == "gpu":
         _devices(composed, found)
+    counted, more = composed.cobalt, list[str]()
+    if counted.token_counter == "o200k_base" and counted.method != "offline":
+        try:
+            o200k_counter()
+        except InputError as error:
+            found.lacking.append(str(error))
+            more.append("cobalt.token_counter=policy")
     if not whole:
         return
     model = job.model if isinstance(job.model, Path) else _cached(job.model)
@@ -167,7 +175,7 @@ def _training(
     each = next(each for each in trainings(job) if each.name in stages)
     try:
         with tempfile.TemporaryDirectory(prefix="cobalt-check-") as folder:
-            tried = each.try_out([*islice(rows, _ENOUGH)] * times, Path(folder))
+            tried = each.try_out([*islice(rows, _ENOUGH)] * times, Path(folder), *more)
     except InfraError as error:
         found.lacking.append(f"the {each.label}: {str(error).splitlines()[0]}")
         return
@@ -216,14 +224,11 @@ def _devices(composed: Any, found: Findings) -> None:
 
 
 def _vllm(found: Findings) -> None:
-    if os.environ.get("VERL_PLATFORM") == "cpu":  # GPUs are played
-        return
-    try:
+    said = "vllm is not installed, which samples on GPUs: pip install -r requirements-gpu.txt"
+    with contextlib.suppress(metadata.PackageNotFoundError):
         version = metadata.version("vllm")
-        said = f"vllm {version} is the CPU build, which no GPU can use" if "cpu" in version else None
-    except metadata.PackageNotFoundError:
-        said = "vllm is not installed, which samples on GPUs: pip install -r requirements-gpu.txt"
-    if said and said not in found.lacking:
+        said = f"vllm {version} is the CPU build, which no GPU can use" if "cpu" in version else ""
+    if said and said not in found.lacking and os.environ.get("VERL_PLATFORM") != "cpu":  # GPUs are played
         found.lacking.append(said)
 
 
@@ -263,12 +268,10 @@ def _server(job: Job, found: Findings) -> None:
             found.lacking.append(f"'execution.serving.command': {given.command[0]} is no program here")
         return
     _vllm(found)
-    if not Path(sys.executable).with_name("vllm").exists():
-        return
     import torch
 
-    asked, there = given.replicas * given.tensor_parallel, torch.cuda.device_count()
-    if asked > there:
+    there = torch.cuda.device_count()
+    if given.replicas * given.tensor_parallel > there:
         found.lacking.append(
             f"GPUs for sampling: 'execution.serving' asks for {given.replicas} x {given.tensor_parallel}, "
             f"this machine has {there}"

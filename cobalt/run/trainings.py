@@ -103,18 +103,19 @@ class Training:
             say=lambda line: print(f"  {self.label}: {line.strip()}", flush=True), **self._given(),
         )  # fmt: skip
 
-    def _given(self) -> dict[str, Any]:
+    def _given(self, *more: str) -> dict[str, Any]:
         job, given = self.job, self.given
         return {
             "model": job.model, "profile": given.profile, "recipe": _recipe(job, self.recipe),
             "scale": given.scale, "seed": job.seed, "reward_profile": given.reward_profile,
             "evaluator": None if self.recipe in STORED else job.config.execution.evaluator,
-            "prompts": job.prompts_source, "overrides": overrides(given), "label": self.label,
+            "prompts": job.prompts_source, "overrides": [*overrides(given), *more],
+            "label": self.label,
         }  # fmt: skip
 
-    def try_out(self, rows: list[dict[str, Any]], folder: Path) -> TrainResult:
+    def try_out(self, rows: list[dict[str, Any]], folder: Path, *more: str) -> TrainResult:
         """Put it together in ``folder``, in a process of its own, with the openings of these tasks as data
-        (stored groups: programs made up), and start nothing.
+        (stored groups: programs made up) and ``more`` overrides, and start nothing.
 
         Raises InputError for what verl or our parts refuse, InfraError for what does not work here.
         """
@@ -138,7 +139,7 @@ class Training:
         return train(
             train_file=file, val_file=None if self.recipe in STORED else folder / "test.parquet",
             output=folder / "out", steps=self.given.steps, ptb_file=file if self.ptb else None, dry_run=True,
-            say=lambda line: None, **self._given(),
+            say=lambda line: None, **self._given(*more),
         )  # fmt: skip
 
     def _data(self) -> tuple[Path, Path | None]:
