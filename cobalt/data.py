@@ -12,14 +12,11 @@ from cobalt.kinds import USES, Kind, field_table, fields_of, kind_of, lacking, t
 from cobalt.manifest import read_manifest
 from cobalt.rows import INPUT_HELP, Row, UniqueIds, open_rows, parsed, require
 from cobalt.tasks.livecodebench import LcbSettings, convert
+from cobalt.tasks.own import refuse_contradictions
 from cobalt.tasks.taco_rows import filter_row
 from cobalt.testcases import TestCases
 
 BEGIN, END = "<!-- fields: begin (cobalt data fields --write docs/data.md) -->", "<!-- fields: end -->"
-_TESTS = (
-    *("test_cases", "public_test_cases", "hidden_test_cases"),
-    *("modified_test_cases", "perturbed_public_test_cases"),
-)
 _ANY_TESTS = '{"inputs": [""], "outputs": [""]}'
 
 
@@ -66,9 +63,7 @@ def _check_content(row: Row, where: str, kind: str) -> None:
     if kind == "LiveCodeBench problems":
         convert(row, where, LcbSettings())
         return
-    for name in _TESTS:
-        if row.get(name) is not None:
-            TestCases.parse(row[name], where=f"{where}: field '{name}'")
+    refuse_contradictions(row, where)
     if kind in ("training examples", "stored groups"):
         _check_example(row, where, kind)
     elif kind == "contexts":

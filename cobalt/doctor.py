@@ -1,4 +1,5 @@
-"""What this machine gives: `cobalt doctor`; with `--gpu`, whether a training on GPUs would run here.
+"""What this machine gives, and what will run on it: `cobalt doctor`; with `--gpu`, whether a training on GPUs
+would run here, in full.
 
 Exit code 0: programs can be run safely (and nothing stands in the way of a training). 1: no safe isolation
 level works here (or a check failed). 2: wrong arguments.
@@ -8,12 +9,15 @@ import contextlib
 import json
 import os
 import platform
+import shutil
 import sys
 from argparse import Namespace
 from dataclasses import asdict
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
+
+import psutil
 
 from cobalt.cli import parser, run_main
 from cobalt.errors import InfraError
@@ -23,6 +27,8 @@ from cobalt.sandbox.probe import try_limits
 _SAFE = LEVELS[:-1]
 _PACKAGES = """numpy torch transformers verl ray vllm datasets pandas pyarrow tensordict TransferQueue litellm
 tiktoken"""
+_DEMO = ("numpy", "torch", "transformers", "verl", "ray", "pandas", "pyarrow")
+_MEMORY_GIB, _DISK_GIB = 7.0, 1.0  # of the demo: a machine "of 8 GB" has a little less
 _SETTINGS = {
     "user namespaces per user": "/proc/sys/user/max_user_namespaces",
     "unprivileged user namespaces": "/proc/sys/kernel/unprivileged_userns_clone",
@@ -40,11 +46,14 @@ def examine(levels: list[str]) -> dict[str, Any]:
         for line in (_read(path) or "").splitlines()
         if line.startswith("Model:")
     ]
+    memory, disk = _room()
     return {
         "system": {
             "kernel": f"{platform.system()} {platform.release()} {platform.machine()}",
             "python": f"{platform.python_version()} ({sys.executable})",
             "cpus": len(os.sched_getaffinity(0)),
+            "memory": f"{memory:.1f} GiB",
+            "disk": f"{disk:.1f} GiB free in {Path.cwd()}",
             "user": "root" if os.geteuid() == 0 else f"uid {os.geteuid()}",
             **{name: text for name, path in _SETTINGS.items() if (text := _read(Path(path))) is not None},
         },
@@ -53,6 +62,33 @@ def examine(levels: list[str]) -> dict[str, Any]:
         "ray": os.environ.get("RAY_ADDRESS") or "no RAY_ADDRESS set",
         "isolation": {level: _level(level) for level in levels},
     }
+
+
+def _room() -> tuple[float, float]:
+    """GiB of memory (the container's limit, if there is one) and of free disk in the current folder."""
+    from cobalt.training.gpu_doctor import group_limit
+
+    total = psutil.virtual_memory().total
+    memory = min(total, group_limit(Path("/"), "memory.max") or total)
+    return memory / 2**30, shutil.disk_usage(Path.cwd()).free / 2**30
+
+
+def verdict(facts: dict[str, Any]) -> dict[str, list[str]]:
+    """Why the demo, and trainings on GPUs, will not run on the machine of these facts: nothing, if they will.
+
+    Of GPUs only what shows at once counts; `--gpu` tries the rest.
+    """
+    found, (memory, disk) = facts["packages"], _room()
+    missing = [name for name in _DEMO if found.get(name) == "not installed"]
+    both = [f"{', '.join(missing)} not installed (make setup)"] if missing else []
+    if not any(level["works"] for level in facts["isolation"].values()):
+        both.append("programs cannot be run safely here")
+    demo = [f"it needs 8 GB of memory, and there are {memory:.1f} GiB"] if memory < _MEMORY_GIB else []
+    demo += [f"it needs 1 GB of disk, and there are {disk:.1f} GiB"] if disk < _DISK_GIB else []
+    gpu = [] if facts["gpus"] else ["there is no GPU"]
+    if found["vllm"] == "not installed" or "cpu" in found["vllm"]:
+        gpu.append(f"vllm is {'the CPU build' if 'cpu' in found['vllm'] else 'not installed'}")
+    return {"the demo": both + demo, "GPU training": both + gpu}
 
 
 def _level(level: str) -> dict[str, Any]:
@@ -94,6 +130,11 @@ def _print(facts: dict[str, Any]) -> None:
             print(f"  {name:44s} {answer}")
     best = next((level for level, found in facts["isolation"].items() if found["works"]), None)
     print(f"programs are run at isolation level: {best}" if best else "programs cannot be run safely here")
+    said = [
+        f"{what} will not, because {' and '.join(why)}" if why else f"{what} will run"
+        for what, why in facts["verdict"].items()
+    ]
+    print(f"verdict: {'; '.join(said)}" + ("" if facts["verdict"]["GPU training"] else " (--gpu tries it)"))
 
 
 def _gpu(args: Namespace, facts: dict[str, Any]) -> int:
@@ -134,6 +175,7 @@ def main(argv: list[str] | None = None) -> int:
     if asked and not args.gpu:
         options.error("--smoke, --model, --profile, --evaluator and overrides belong to --gpu")
     facts = examine(list(_SAFE) if args.level == "all" else [args.level])
+    facts["verdict"] = verdict(facts)
     if args.gpu:
         return _gpu(args, facts)
     if args.json:

@@ -10,6 +10,8 @@ from typing import Any, ClassVar
 from cobalt.errors import BadRequest
 from cobalt.rows import type_name
 
+FIELDS = ("test_cases", "public_test_cases", "hidden_test_cases", "modified_test_cases",
+          "perturbed_public_test_cases")  # of a row, where tests stand  # fmt: skip
 NUM_PUBLIC = 4  # tests of a task that are shown to the model, where nothing says otherwise
 
 
@@ -67,6 +69,22 @@ class TestCases:
             TestCases(self.inputs[tail], self.outputs[tail], self.fn_name),
         )
 
+    def contradicts(self, others: TestCases) -> str | None:
+        """The first input to which `others` give another answer, in words; None if they give none.
+
+        An input that others have with several answers is contradicted if ours is none of them.
+        """
+        answers: dict[str, list[str]] = {}
+        for given, wanted in others.pairs():
+            answers.setdefault(json.dumps(given), []).append(_answer(wanted))
+        for given, wanted in self.pairs():
+            found = answers.get(json.dumps(given))
+            if found and _answer(wanted) not in found:
+                return (
+                    f"for {given!r:.60} it wants {wanted!r:.60}, where another suite wants {found[0]!r:.60}"
+                )
+        return None
+
     def to_mapping(self) -> dict[str, Any]:
         """The published shape; `fn_name` only where there is one."""
         tests: dict[str, Any] = {"inputs": self.inputs, "outputs": self.outputs}
@@ -82,6 +100,11 @@ class TestCases:
         if self.fn_name != other.fn_name:
             raise ValueError(f"cannot join tests of {self.fn_name!r} and {other.fn_name!r}")
         return TestCases(self.inputs + other.inputs, self.outputs + other.outputs, self.fn_name)
+
+
+def _answer(wanted: Any) -> str:
+    """What no rule of comparison tells apart is one: spaces and line ends of a printed answer."""
+    return " ".join(wanted.split()) if isinstance(wanted, str) else json.dumps(wanted)
 
 
 def _test_list(value: Mapping[str, Any], name: str, fn_name: str | None, where: str) -> list[Any]:

@@ -15,6 +15,9 @@ from cobalt.config import sections as of
 from cobalt.config.sections import KNOWN_KEYS, SPLITS, Count, Text
 from cobalt.engines import ENGINES, OWN
 from cobalt.engines import is_own as is_own_engine
+from cobalt.errors import InputError
+from cobalt.evaluator.client import check_spec
+from cobalt.rewards.cobalt import PROFILES
 from cobalt.training.config import is_own
 
 STORED = ("offline_rl", "rejection_sft")  # recipes that train on stored groups
@@ -46,7 +49,7 @@ class Config:
     execution: of.Execution = field(default_factory=of.Execution)
 
     def __post_init__(self) -> None:
-        for part in (_tasks, _model, _training, _sets):
+        for part in (_tasks, _model, _training, _sets, _services):
             wrong = next(part(self), None)
             if wrong is not None:
                 raise ValueError(wrong)
@@ -133,10 +136,9 @@ def _model(config: Config) -> Iterator[str]:
         yield "'model.served_name' is the model's name at 'model.base_url', which is missing"
     if model.engine == "vllm" and model.base_url and model.trained_engine is None:
         yield runs.format("the server at 'model.base_url' does not serve")
-    if "vllm" not in (model.trained_engine or model.engine, model.engine if not model.base_url else None):
-        return
     if serving.command is None:
-        if config.train.profile == "cpu":
+        asked = model.trained_engine or model.engine, model.engine if not model.base_url else None
+        if "vllm" in asked and config.train.profile == "cpu":
             yield (
                 "engine vllm reserves GPUs, but 'train.profile' is cpu: choose engine transformers, or give "
                 "'execution.serving.command'"
@@ -167,8 +169,9 @@ def _training(config: Config) -> Iterator[str]:
             f"recipe {recipe} needs 'collect.samples' of at least {GROUP_SIZE}, the size of a stored group, "
             f"got {config.collect.samples}"
         )
-    if train.reward_profile == "":
-        yield "'train.reward_profile' must not be empty"
+    if train.reward_profile not in PROFILES:
+        known = ", ".join(sorted(PROFILES))
+        yield f"'train.reward_profile' must be one of {known}, got '{train.reward_profile}'"
     if train.profile == "cpu" and train.gpus is not None:
         yield "'train.gpus' does not go with 'train.profile' cpu"
     if train.profile == "cpu" and train.lora_rank and recipe not in STORED:
@@ -200,3 +203,13 @@ def _sets(config: Config) -> Iterator[str]:
     perturb = config.perturb
     if perturb is not None and perturb.source in ("dev", "heldout") and perturb.source not in splits:
         yield f"'perturb.source': {none.format(perturb.source)}"
+
+
+def _services(config: Config) -> Iterator[str]:
+    judge = config.hack_analysis.judge
+    try:
+        check_spec(config.execution.evaluator, "'execution.evaluator'")
+    except InputError as error:
+        yield str(error)
+    if judge is not None and judge.engine == "openai" and judge.base_url is None:
+        yield "'hack_analysis.judge.base_url' is missing, which engine openai needs"

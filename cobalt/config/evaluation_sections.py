@@ -7,7 +7,7 @@ from typing import Literal
 
 from pydantic.dataclasses import dataclass
 
-from cobalt.config.sections import KNOWN_KEYS, Count, Flag, Several, Text, Whole
+from cobalt.config.sections import KNOWN_KEYS, Address, Count, Flag, Several, Text, Whole, Word
 
 
 @dataclass(frozen=True, config=KNOWN_KEYS)
@@ -74,9 +74,9 @@ class Judge:
     """Its name at the service."""
     engine: Literal["litellm", "openai", "vllm"] = "litellm"
     """What reaches it."""
-    base_url: Text | None = None
+    base_url: Address | None = None
     """Address of the service, up to `/v1`."""
-    key_variable: Text = "OPENAI_API_KEY"
+    key_variable: Word = "OPENAI_API_KEY"
     """The environment variable that must be set ("" if the service needs none)."""
     votes: Count = 1
     """Votes per case."""

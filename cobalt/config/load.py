@@ -19,6 +19,8 @@ from cobalt.config.config import Config
 from cobalt.config.smoke import small
 from cobalt.errors import InputError
 from cobalt.hub import is_hub_name
+from cobalt.prompts import load as load_prompts
+from cobalt.prompts import near
 from cobalt.training.config import choices, is_own
 
 _Place = tuple[str, ...]
@@ -159,9 +161,11 @@ def _refusal(error: Any, text: _Text) -> InputError:
     if kind == "value_error":
         message = str(error["ctx"]["error"])
         named = re.search(r"'([\w.]+)'", message)
-        return text.error(tuple(named[1].split(".")) if named else (), message, named=False)
+        return text.error(at or (tuple(named[1].split(".")) if named else ()), message, named=bool(at))
     if kind == "missing":
         return text.error(at, "is missing")
+    if kind == "string_too_short":
+        return text.error(at, "must not be empty")
     if kind == "unexpected_keyword_argument":
         known = _keys(at[:-1])
         near = difflib.get_close_matches(at[-1], known, n=1)
@@ -222,12 +226,18 @@ def model_at(model: str, path: Path) -> Path | str:
 
 
 def check_files(config: Config, path: Path) -> None:
-    """Raises InputError for a model or a file of tasks that is named in the file `path` but not there."""
+    """Raises InputError for a model, prompts or a file of tasks that the file `path` names, and are not there
+    (prompts: or cannot be used).
+    """
     if isinstance(model_at(config.model.path, path), str) and config.train.profile == "cpu":
         raise InputError(
             f"{path}: 'model.path' is {config.model.path}, a name on the hub; "
             "'train.profile' cpu needs a folder"
         )
+    try:
+        load_prompts(near(config.model.prompts, path.parent))
+    except InputError as error:
+        raise InputError(f"{path}: 'model.prompts': {error}") from None
     tasks = config.tasks
     named = {f"tasks.{name}": getattr(tasks, name) for name in ("train_file", "dev_file", "heldout_file")}
     if tasks.family != "stored":  # those: check_stored

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 from dataclasses import field
 from typing import Annotated, Any, Literal
+from urllib.parse import urlsplit
 
-from pydantic import BeforeValidator, ConfigDict, Field, StrictBool
+from pydantic import AfterValidator, BeforeValidator, ConfigDict, Field, StrictBool
 from pydantic.dataclasses import dataclass
 
 KNOWN_KEYS = ConfigDict(extra="forbid")
@@ -19,12 +20,20 @@ def _text(value: Any) -> Any:
     return str(value) if isinstance(value, int | float) and not isinstance(value, bool) else value
 
 
-Text = Annotated[str, BeforeValidator(_text)]
+def _address(value: str) -> str:
+    if urlsplit(value).scheme not in ("http", "https") or not urlsplit(value).hostname:
+        raise ValueError(f"must be an address like http://localhost:8000/v1, got {value!r}")
+    return value
+
+
+Word = Annotated[str, BeforeValidator(_text)]
+Text = Annotated[str, Field(min_length=1), BeforeValidator(_text)]
+Address = Annotated[Text, AfterValidator(_address)]
 Whole = Annotated[int, Field(strict=True)]
 Count = Annotated[Whole, Field(ge=1)]
 Several = Annotated[Whole, Field(ge=2)]
-Number = Annotated[float, Field(strict=True, ge=0)]
-Share = Annotated[Number, Field(le=1)]
+Number = Annotated[float, Field(strict=True, ge=0, allow_inf_nan=False)]
+Share = Annotated[Number, Field(gt=0, le=1)]
 Flag = StrictBool
 
 SPLITS = ("train", "dev", "heldout")
@@ -115,7 +124,7 @@ class Model:
     stages that need it (`execution.serving`), or a server at `base_url`; `openai`, any service at `base_url`;
     `litellm`, a provider; or an engine of your own, `FILE.py:NAME` (from the configuration file's folder) or
     `MODULE:NAME`, called with the model's folder (docs/howto/engine.md)."""
-    base_url: Text | None = None
+    base_url: Address | None = None
     """Address of the service, up to `/v1`: engines `openai` (needed), `vllm`, `litellm`, your own."""
     served_name: Text | None = None
     """The model's name at the service (null: as `path`)."""
@@ -199,7 +208,7 @@ class Train:
     """Completions of a prompt: the group that advantages are taken in."""
     mini_batches: Count
     """Optimiser steps of a step; divides `contexts`."""
-    learning_rate: Number
+    learning_rate: Share
     """Of AdamW."""
     max_prompt_tokens: Count
     """Longer prompts are left out of the training data."""
@@ -243,8 +252,8 @@ class Execution:
 
     workers: Count | None = None
     """Worker processes that run programs (null: one per core)."""
-    isolation: Text = "auto"
-    """Level of the sandbox: `auto`, `namespaces`, `landlock` or `none` (docs/execution.md)."""
+    isolation: Literal["auto", "namespaces", "landlock", "none"] = "auto"
+    """Level of the sandbox (docs/execution.md)."""
     evaluator: Text = "local"
     """Where programs run: `local`, or the service as `serve`, `auto` or a URL."""
     concurrency: Count = 256

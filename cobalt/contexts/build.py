@@ -76,6 +76,14 @@ class Summary:
     def warnings(self) -> list[str]:
         """What was assumed and what is missing, one sentence each."""
         found = [f"{count} tasks: {_ASSUMED[name]}" for name, count in self.assumed.items() if count]
+        if self.tasks and self.skipped == self.tasks:
+            found.append("every task was skipped: the model solves all in one turn; harder tasks teach more")
+        elif self.tasks and not self.candidates:
+            found.append(
+                "no trajectory was kept, so contexts are bare statements and none shows feedback: kept is "
+                "a dialogue whose programs differ in their pass rates and of which, for training, one passes "
+                "every test; more samples, more turns or easier tasks give some"
+            )
         if self.unjudged:
             found.append(
                 f"{self.unjudged} trajectories left out: a program has no verdict "

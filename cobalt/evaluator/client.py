@@ -15,7 +15,7 @@ from cobalt.evaluator.remote import (
     RemoteEvaluator,
     ServeEvaluator,
 )
-from cobalt.sandbox.limits import Limits
+from cobalt.sandbox.limits import LEVELS, Limits
 
 _READY_S = 60.0
 
@@ -45,13 +45,14 @@ def connect(spec: str = "auto", *, workers: int | None = None) -> Evaluator:
     judges wrongly. Safe to call within a running event loop, which waits meanwhile.
     """
     evaluator: Evaluator
+    check_spec(spec)
     if is_local(spec):
         evaluator = local(spec, workers)
         packages = "".join(f", with {name}" for name in evaluator.limits.packages)
         where = f"in process, {evaluator.workers} workers, isolation {evaluator.isolation}{packages}"
     elif spec.startswith(("http://", "https://")):
         evaluator, where = _ready(HttpEvaluator(spec))
-    elif spec in ("auto", "serve"):
+    else:
         handle = application(APPLICATION, DEPLOYMENT, search=spec == "serve")
         if handle is None and spec == "auto":
             return connect("local", workers=workers)
@@ -62,12 +63,23 @@ def connect(spec: str = "auto", *, workers: int | None = None) -> Evaluator:
                 "clusters run here, set RAY_ADDRESS, or give its URL: --evaluator http://localhost:8000)"
             )
         evaluator, where = _ready(ServeEvaluator(handle))
-    else:
-        raise InputError(
-            f"--evaluator must be auto, local, local:LEVEL, local+PACKAGE, serve or a URL, got {spec!r}"
-        )
     print(f"evaluator: {where}", file=sys.stderr)
     return evaluator
+
+
+def check_spec(spec: str, name: str = "--evaluator") -> None:
+    """Raises InputError, beginning with `name`, for what `connect` does not know; nothing is started."""
+    if is_local(spec):
+        level = spec.partition("+")[0].partition(":")[2] or "auto"
+        _limits(spec, name)
+        known = level in ("auto", *LEVELS)
+    else:
+        known = spec in ("auto", "serve") or (spec.startswith(("http://", "https://")) and spec[8:] != "")
+    if not known:
+        raise InputError(
+            f"{name} must be auto, local, local:LEVEL ({', '.join(LEVELS)}), local+PACKAGE, serve or a URL, "
+            f"got {spec!r}"
+        )
 
 
 def is_local(spec: str) -> bool:
@@ -77,12 +89,15 @@ def is_local(spec: str) -> bool:
 
 def local(spec: str, workers: int | None, isolation: str = "auto") -> LocalEvaluator:
     """The evaluator of `local[:LEVEL][+PACKAGE]`; `isolation` is the level where none is named."""
-    place, *packages = spec.split("+")
+    place = spec.partition("+")[0].partition(":")[2]
+    return LocalEvaluator(workers, isolation=place or isolation, limits=_limits(spec))
+
+
+def _limits(spec: str, name: str = "--evaluator") -> Limits:
     try:
-        limits = Limits(packages=tuple(packages))
+        return Limits(packages=tuple(spec.split("+")[1:]))
     except ValueError as error:
-        raise InputError(f"--evaluator {spec}: {error}") from None
-    return LocalEvaluator(workers, isolation=place.partition(":")[2] or isolation, limits=limits)
+        raise InputError(f"{name} {spec}: {error}") from None
 
 
 def _ready(evaluator: RemoteEvaluator) -> tuple[RemoteEvaluator, str]:

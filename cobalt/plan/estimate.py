@@ -57,13 +57,13 @@ class Estimate:
         return sums | {"disk_gb": self.disk_gb, "usd": self.usd}
 
     def lines(self) -> list[str]:
-        """The plan for people: arithmetic by section, the table of stages, totals, assumptions used."""
+        """The plan for people: the table of stages, totals, arithmetic by section, assumptions used."""
         used = [
             f"  {row.name} = {row.default:g} {row.unit}"
             + ("" if row.source == "default" else f"  [{row.source}]")
             for row in self.used
         ]
-        return [*_by_section(self.arithmetic), *self.summary(), "", "assumptions used", *used]
+        return [*self.summary(), *_by_section(self.arithmetic), "", "assumptions used", *used]
 
     def summary(self) -> list[str]:
         """The table of stages and the totals."""

@@ -12,7 +12,7 @@ from cobalt.files import StrPath
 from cobalt.output import refuse_overwriting
 from cobalt.rows import Row, UniqueIds, as_rows
 from cobalt.rows import Rows as OpenRows
-from cobalt.testcases import TestCases
+from cobalt.testcases import FIELDS, TestCases
 
 Rows = StrPath | Sequence[Row] | OpenRows
 
@@ -34,6 +34,9 @@ class Source:
         for where, row in self.located():
             self.ids.append(unique(row, where))
             check(row, where)
+            for name in FIELDS:  # also those of later stages, before hours are spent
+                if row.get(name) is not None:
+                    TestCases.parse(row[name], where=f"{where}: field '{name}'")
             self.samples.append(len(row.get("responses") or ()))
         if not self.ids:
             raise InputError(f"{self._rows.name}: there are no rows")

@@ -6,26 +6,25 @@ import contextlib
 import difflib
 import sys
 from collections.abc import Sequence
-from importlib import metadata
 from pathlib import Path
 
 from rich.console import Console
 
-from cobalt.cli import Parser, TerminalProgress, make_progress, parser
-from cobalt.config.load import check_stored, load, model_at
+from cobalt.cli import Parser, TerminalProgress, make_progress, parser, tell
+from cobalt.config.load import load, model_at
 from cobalt.errors import InputError
 from cobalt.report.results import read_results
 from cobalt.report.terminal import ENDS, show
+from cobalt.run.checks import check
 from cobalt.run.data_stages import data_stages
 from cobalt.run.eval_stages import control_stages, evaluate_stage, hacking_stages
 from cobalt.run.folder import Folder
-from cobalt.run.given import check_given
 from cobalt.run.job import Job
 from cobalt.run.live_page import LivePage
 from cobalt.run.report_stage import report_stage
 from cobalt.run.runner import Runner
 from cobalt.run.stage_cache import Records, Shared, Stage
-from cobalt.run.trainings import check_composed, training_stages
+from cobalt.run.trainings import training_stages
 from cobalt.run.view import View, duration
 
 
@@ -46,6 +45,10 @@ def _flags() -> Parser:
     flags.add_argument(
         "--dry_run", action="store_true",
         help="check everything, say which stages would run and what the run costs, start nothing",
+    )  # fmt: skip
+    flags.add_argument(
+        "--anyway", action="store_true",
+        help="start although something that the run needs is lacking here; of a dry run: exit code 0",
     )  # fmt: skip
     flags.add_argument(
         "--smoke", action="store_true",
@@ -79,12 +82,16 @@ def main(argv: list[str] | None = None) -> int:
         runner.only = ask(runner, args.begin, args.until, args.only)
         folder = Folder(args.out, job.identity(), job.about)
         to_do = [stage.name for stage in runner.chosen if args.fresh or runner.kept.why(stage)]
-        notes = check_given(job, to_do, local_only=args.dry_run)
+        folder.check(fresh=args.fresh, changed=args.changed)
         if args.dry_run:
-            folder.check(fresh=args.fresh, changed=args.changed)
-            _dry_run(job, runner, notes)
-            return 0
-        check_stored(config, args.config)
+            return _dry_run(job, runner, to_do, anyway=args.anyway)
+        if to_do:
+            found = check(job, to_do, dry=False)
+            tell([], found.doubts + (found.lacking if args.anyway else []))
+            if found.lacking and not args.anyway:
+                raise InputError(
+                    "this run cannot end here (--anyway starts it all the same): " + "; ".join(found.lacking)
+                )
         with folder.opened(fresh=args.fresh, changed=args.changed):
             return _run(job, runner, args.end)
 
@@ -103,29 +110,21 @@ def assembled(job: Job) -> Runner:
     return runner
 
 
-def _dry_run(job: Job, runner: Runner, notes: Sequence[str]) -> None:
+def _dry_run(job: Job, runner: Runner, to_do: Sequence[str], *, anyway: bool) -> int:
     from cobalt.plan.estimate import estimate
     from cobalt.plan.from_config import workload
 
-    try:
-        check_stored(job.config, job.file)
-    except InputError as error:
-        notes = [*notes, str(error)]
-    try:
-        metadata.version("verl")
-    except metadata.PackageNotFoundError:
-        notes = [*notes, "verl is not installed here: train.overrides were not checked"]
-    else:
-        check_composed(job)
-    print(f"{job.file} is sound; the run in {job.out} would have these stages:")
+    found = check(job, to_do, dry=True)
+    sound = "is sound" if not found.lacking else "cannot run here as it is (the last lines say why)"
+    print(f"{job.file} {sound}; the run in {job.out} would have these stages:")
     for name, why in job.config.skipped:
         print(f"  {name}  skipped: {why}")
     print("\n".join(stage_lines(runner.chosen, runner.kept, job.shared)))
     print(f"\ncost plan (`cobalt plan {job.file}` shows the arithmetic):")
     for line in estimate(workload(job.config, job.file)).summary():
         print(f"  {line}".rstrip())
-    for note in notes:
-        print(f"\nnot yet: {note}")
+    print("", *found.lines(), sep="\n")
+    return 1 if found.lacking and not anyway else 0
 
 
 def _run(job: Job, runner: Runner, end: str) -> int:
@@ -138,8 +137,6 @@ def _run(job: Job, runner: Runner, end: str) -> int:
         what = f"The run in {job.out}" if runner.only is None else f"What was asked for in {job.out}"
         out.print(f"{what} is finished and nothing has changed.", style="green", soft_wrap=True)
     else:
-        if any(stage.name.startswith("train") and runner.kept.why(stage) for stage in runner.chosen):
-            check_composed(job)
         page = job.path("report.html")
         out.print(f"{page} shows how far it is; open it in a browser.", soft_wrap=True, highlight=False)
         _work(job, runner)

@@ -53,10 +53,13 @@ def _data(job: Job) -> Stage:
     tasks = job.config.tasks
 
     def run() -> Outcome:
-        counts, left_out = write_tasks(job)
+        counts, left_out, shared = write_tasks(job)
         if left_out and job.view is not None:
             job.view.note(f"{left_out} training tasks left out: development or held-out tasks say the same")
-        return Outcome(0, sum(counts.values()), {"splits": counts, "left_out": left_out})
+        for said in shared if job.view is not None else ():
+            job.view.note(f"warning: {said}")
+        facts = {"splits": counts, "left_out": left_out, "shared": shared}
+        return Outcome(0, sum(counts.values()), facts)
 
     made_up = [stored_programs(job)] if tasks.submissions is not None else []
     own = [plain(each) for each in job.config.evaluate.sets if not is_split(each)]
@@ -129,7 +132,7 @@ def _cut(job: Job) -> dict[str, Any]:
 
 
 def _contexts(job: Job) -> Stage:
-    own = _collected(job, "judged")
+    own, config = _collected(job, "judged"), job.config.contexts
     targets = {"train": job.path("contexts", "train.jsonl")}
     if job.config.validates_on_trajectories:
         targets["dev"] = job.path("contexts", "validation.jsonl")
@@ -142,6 +145,9 @@ def _contexts(job: Job) -> Stage:
             )
             for split, target in targets.items()
         }  # fmt: skip
+        if config.partial and job.view is not None:
+            for said in (each for one in made.values() for each in one.warnings):
+                job.view.note(f"warning: {said}")
         tasks, contexts = (
             sum(getattr(each, name) for each in made.values()) for name in ("tasks", "contexts")
         )

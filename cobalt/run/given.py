@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator
+from itertools import islice
 from pathlib import Path
 
 from cobalt.config.load import data_at, local_path
 from cobalt.config.sections import SPLITS
 from cobalt.contexts.trajectories import read_trajectories
 from cobalt.errors import InputError
-from cobalt.rows import Raw, Rows, UniqueIds, parsed, require
+from cobalt.rows import Raw, Row, Rows, UniqueIds, parsed, require
 from cobalt.run.job import Job
 from cobalt.run.task_files import Held, opened, ready_tasks, shown_tasks
+from cobalt.tasks.livecodebench import LcbSettings, convert
 from cobalt.tasks.own import whole_trajectories
+from cobalt.tasks.taco_rows import filter_row
 
 
 class Ready(Rows):
@@ -48,11 +51,12 @@ def local_trajectories(job: Job) -> list[Path]:
     return found
 
 
-def check_given(job: Job, stages: Collection[str], *, local_only: bool) -> list[str]:
-    """Read all that is given ready to these stages; returns notes on what is not there yet.
+def check_given(job: Job, stages: Collection[str], *, local_only: bool) -> tuple[list[str], list[str]]:
+    """Read all that is given ready to these stages, and a row of each source that tasks are made of; returns
+    what is not there yet, and what is doubtful.
 
     `local_only` leaves out the hub, and notes missing trajectories. Raises InputError, with file, line
-    and field, for the first row that cannot be used.
+    and field, for the first row that cannot be used, and for tasks that must not be trained on.
     """
     config, tasks, notes = job.config, job.config.tasks, list[str]()
     ready = {split: name for split, name in config.given_trajectories.items() if name}
@@ -80,6 +84,11 @@ def check_given(job: Job, stages: Collection[str], *, local_only: bool) -> list[
     for each in sets:
         for found in there(each.source, "heldout") if each.kind == "tasks" else ():
             _read(ready_tasks(job, found, each.limit))
+        for found in there(each.source, "heldout") if each.kind == "livecodebench" and local_only else ():
+            _first(found, lambda row, where: convert(row, where, LcbSettings()))
+    if tasks.family == "taco" and "data" in stages and local_only:
+        for found in there(tasks.source, "train"):
+            _first(found, filter_row)
     shown = [(each.source, each.limit) for each in sets if each.kind == "perturbed"]
     if config.perturb is not None and "perturb" in stages:
         shown.append((config.perturb.source, config.perturb.limit))
@@ -91,7 +100,16 @@ def check_given(job: Job, stages: Collection[str], *, local_only: bool) -> list[
             _check_trajectories(Ready(found, held if split == "train" else None))
             if split == "train" and "ptb_contexts" in stages:
                 _read(require(row, "responses", list, where) for where, row in found)
-    return notes
+    if held is not None:
+        held.refuse()
+    return notes, [] if held is None else held.doubts()
+
+
+def _first(found: Rows, check: Callable[[Row, str], object]) -> None:
+    for where, row in islice(found, 1):
+        check(row, where)
+        return
+    raise InputError(f"{found.name}: there are no rows")
 
 
 def _read(found: Iterator[object]) -> None:

@@ -42,12 +42,34 @@ def task_files(job: Job) -> list[Path]:
 
 def local_sources(job: Job) -> list[Path]:
     """Files and folders that tasks are read from; names on the hub are not among them."""
+    return [path for path in dict.fromkeys(sources(job).values()) if path is not None]
+
+
+def sources(job: Job) -> dict[str, Path | None]:
+    """What tasks are read from, by name: the file or folder, None on the hub."""
     tasks = job.config.tasks
     named = [] if tasks.family == "stored" else [tasks.source]
     named += [tasks.train_file, tasks.dev_file, tasks.heldout_file]
     named += [each.source for each in job.config.evaluate.sets if each.source not in SPLITS]
-    found = [local_path(data_at(name, job.file)) for name in named if name is not None]
-    return [path for path in dict.fromkeys(found) if path is not None]
+    return {name: local_path(data_at(name, job.file)) for name in named if name is not None}
+
+
+def known_tasks(job: Job) -> list[Row] | None:
+    """The training tasks as far as they are here already, of a finished stage or of their source; None where
+    they are made, or come from the hub.
+    """
+    tasks, made = job.config.tasks, job.path("tasks", "train.jsonl")
+    if tasks.family == "tiny":
+        from cobalt.tasks import tiny
+
+        drawn = {
+            split: list(tiny.draw_tasks(split, getattr(tasks, split), job.task_seed)) for split in SPLITS
+        }
+        return drawn["train"]
+    if tasks.train_file is not None and local_path(data_at(tasks.train_file, job.file)) is not None:
+        held = Held(job, local_only=True) if tasks.overlap == "drop" else None
+        return list(ready_tasks(job, opened(job, tasks.train_file, "train"), tasks.train, held))
+    return [row for _, row in read_rows(made)] if made.is_file() else None
 
 
 def stored_programs(job: Job) -> Path:
@@ -91,7 +113,8 @@ def ready_tasks(
             some = True
             yield task
     if not some:
-        raise InputError(f"{source.name}: there are no tasks")
+        left = " left: all of them are held out, too ('tasks.overlap' drop)" if held and held.dropped else ""
+        raise InputError(f"{source.name}: there are no tasks{left}")
 
 
 def shown_tasks(job: Job, source: Rows, limit: int | None) -> tuple[bool, Iterator[Row]]:
@@ -101,30 +124,67 @@ def shown_tasks(job: Job, source: Rows, limit: int | None) -> tuple[bool, Iterat
 
 
 class Held:
-    """Statements of the development and held-out tasks, which must not be trained on."""
+    """What must not be trained on: the statements of development, held-out and evaluation tasks, and of
+    development trajectories. Asked about training tasks, it keeps what they share; `refuse` says it.
+    """
 
     def __init__(self, job: Job, *, local_only: bool = False) -> None:
-        tasks = job.config.tasks
+        tasks, perturb = job.config.tasks, job.config.perturb
         self.drop, self.dropped = tasks.overlap == "drop", 0
-        self._places: dict[bytes, str] = {}
+        self._asked, self._shared, self._same_ids = 0, list[str](), list[str]()
+        self._places: dict[bytes, tuple[str, str]] = {}
+        self._ids: dict[object, str] = {}
+        self._again: dict[str, list[str]] = {}
         named = [("dev", tasks.dev_file, tasks.dev), ("heldout", tasks.heldout_file, tasks.heldout)]
         named.append(("dev", job.config.collect.dev_trajectories, None))
-        for split, name, limit in named:
+        sets = [(each.name, each.source, each.limit) for each in job.config.evaluate.sets]
+        sets += [] if perturb is None else [("perturb", perturb.source, perturb.limit)]
+        for split, name, limit in [*named, *(each for each in sets if each[1] not in SPLITS)]:
             if name is not None and not (local_only and local_path(data_at(name, job.file)) is None):
-                for where, row in islice(opened(job, name, split), limit):
-                    self._places.setdefault(statement_key(_statement(row, where)), where)
+                for where, row in islice(opened(job, name, split if split in PREFER else "heldout"), limit):
+                    self._add(split, row, where)
+
+    def _add(self, split: str, row: Row, where: str) -> None:
+        key = statement_key(_statement(row, where))
+        before, other = self._places.setdefault(key, (split, where))
+        if before == "dev" and split not in ("dev", "perturb"):
+            self._again.setdefault(split, []).append(f"{where} = {other}")
+        if row.get("id") is not None:
+            self._ids.setdefault(row["id"], where)
 
     def admits(self, row: Row, where: str) -> bool:
-        """Whether a task may be trained on. Raises InputError for one that may not and is not dropped."""
-        other = self._places.get(statement_key(_statement(row, where)))
-        if other is not None and not self.drop:
-            field = "question" if isinstance(row.get("question"), str) else "instruction"
+        """Whether a task may be trained on; what is not dropped may, until `refuse`."""
+        self._asked += 1
+        _, other = self._places.get(statement_key(_statement(row, where)), (None, None))
+        if other is None:
+            if row.get("id") in self._ids:
+                self._same_ids.append(f"{where} and {self._ids[row['id']]}: {row['id']!r}")
+            return True
+        field = "question" if isinstance(row.get("question"), str) else "instruction"
+        self._shared.append(f"{where}: field '{field}': this training task is also in {other}")
+        self.dropped += self.drop
+        return not self.drop
+
+    def refuse(self) -> None:
+        """Raises InputError, with the first and how many, for tasks that are shared and not dropped."""
+        if self._shared and not self.drop:
             raise InputError(
-                f"{where}: field '{field}': this training task is also in {other}, which is not for "
-                f"training; {_OVERLAP}"
+                f"{self._shared[0]}, which is not for training; {len(self._shared)} of {self._asked} "
+                f"training tasks are shared so; {_OVERLAP}"
             )
-        self.dropped += other is not None
-        return other is None
+
+    def doubts(self) -> list[str]:
+        """What a run may do, and its reader should know."""
+        found = [
+            f"{len(pairs)} tasks of evaluation set {name} are development tasks, too (such as {pairs[0]})"
+            for name, pairs in self._again.items()
+        ]
+        if self._same_ids:
+            found.append(
+                f"{len(self._same_ids)} training tasks have the id of another task that is not for training, "
+                f"with another statement (for instance {self._same_ids[0]})"
+            )
+        return found
 
 
 def _statement(row: Row, where: str) -> str:
@@ -136,9 +196,9 @@ def _statement(row: Row, where: str) -> str:
         raise InputError(f"{where}: field 'conversations' holds no user message") from None
 
 
-def write_tasks(job: Job) -> tuple[dict[str, int], int]:
+def write_tasks(job: Job) -> tuple[dict[str, int], int, list[str]]:
     """Make every file of `task_files`; returns the number of tasks by file, and of training tasks that were
-    left out because their statements are also among the others.
+    left out because their statements are also among the others; and which files still share some.
     """
     tasks, left_out = job.config.tasks, 0
     if tasks.family == "tiny":
@@ -152,11 +212,30 @@ def write_tasks(job: Job) -> tuple[dict[str, int], int]:
             if name is not None:
                 found = ready_tasks(job, opened(job, name, split), limit, held if split == "train" else None)
                 write_jsonl(job.path("tasks", f"{split}.jsonl"), found)
+            if split == "train":
+                held.refuse()
         left_out = held.dropped
     for each in job.config.evaluate.sets:
         if not is_split(each):
             _evaluation_set(job, each, set_path(job, each))
-    return {path.stem: rows(path) for path in task_files(job)}, left_out
+    return {path.stem: rows(path) for path in task_files(job)}, left_out, _shared(job)
+
+
+def _shared(job: Job) -> list[str]:
+    """Evaluation sets, and the development tasks, whose statements are among the training tasks as made."""
+    files = {path.stem: path for path in task_files(job)}
+    train, found = files.pop("train", None), []
+    if train is None:
+        return []
+    places = {statement_key(_statement(row, where)): where for where, row in read_rows(train)}
+    for name, path in files.items():
+        asked = [(where, places.get(statement_key(_statement(row, where)))) for where, row in read_rows(path)]
+        same = [f"{where} = {other}" for where, other in asked if other is not None]
+        if same:
+            found.append(
+                f"{len(same)} of {len(asked)} tasks of {name} are trained on (for instance {same[0]})"
+            )
+    return found
 
 
 def _tiny(job: Job) -> None:

@@ -28,17 +28,21 @@ _STARTING = threading.Lock()  # configurations are composed in this process, one
 
 
 def training_stages(job: Job) -> list[Stage]:
+    """The stages of `trainings`."""
+    what = "GRPO on contexts" if job.config.on_contexts else f"recipe {job.config.train.recipe}"
+    titles = f"train: {what} (verl)", "train the single-turn control"
+    return [each.stage(title) for each, title in zip(trainings(job), titles, strict=False)]
+
+
+def trainings(job: Job) -> list[Training]:
     """The recipe's training, and the single-turn control with the same number of completions."""
-    recipe = job.config.train.recipe
-    what = "GRPO on contexts" if job.config.on_contexts else f"recipe {recipe}"
-    stages = [_Training(job, "train", recipe).stage(f"train: {what} (verl)")]
+    found = [Training(job, "train", job.config.train.recipe)]
     if job.config.controls.single_turn_training:
-        control = _Training(job, "train_single", "single_turn_grpo")
-        stages.append(control.stage("train the single-turn control"))
-    return stages
+        found.append(Training(job, "train_single", "single_turn_grpo"))
+    return found
 
 
-class _Training:
+class Training:
     """One training of a run, in the folder `name`."""
 
     def __init__(self, job: Job, name: str, recipe: str) -> None:
@@ -94,13 +98,48 @@ class _Training:
             steps = max(1, _rows(basis) * (given.epochs or 1) // given.contexts)
         train_file, val_file = self._data()
         return train(
-            train_file=train_file, val_file=val_file, model=job.model, output=self.out, profile=given.profile,
-            recipe=_recipe(job, self.recipe), scale=given.scale, steps=steps, seed=job.seed,
-            evaluator=None if self.recipe in STORED else job.config.execution.evaluator,
-            reward_profile=given.reward_profile, ptb_file=self.ptb, prompts=job.prompts_source,
-            overrides=overrides(given), label=self.label, stop=stop,
-            progress=job.view.progress(self.name) if job.view else None,
-            say=lambda line: print(f"  {self.label}: {line.strip()}", flush=True),
+            train_file=train_file, val_file=val_file, output=self.out, steps=steps, ptb_file=self.ptb,
+            stop=stop, progress=job.view.progress(self.name) if job.view else None,
+            say=lambda line: print(f"  {self.label}: {line.strip()}", flush=True), **self._given(),
+        )  # fmt: skip
+
+    def _given(self, *more: str) -> dict[str, Any]:
+        job, given = self.job, self.given
+        return {
+            "model": job.model, "profile": given.profile, "recipe": _recipe(job, self.recipe),
+            "scale": given.scale, "seed": job.seed, "reward_profile": given.reward_profile,
+            "evaluator": None if self.recipe in STORED else job.config.execution.evaluator,
+            "prompts": job.prompts_source, "overrides": [*overrides(given), *more],
+            "label": self.label,
+        }  # fmt: skip
+
+    def try_out(self, rows: list[dict[str, Any]], folder: Path, *more: str) -> TrainResult:
+        """Put it together in ``folder``, in a process of its own, with the openings of these tasks as data
+        (stored groups: programs made up) and ``more`` overrides, and start nothing.
+
+        Raises InputError for what verl or our parts refuse, InfraError for what does not work here.
+        """
+        import pyarrow
+        import pyarrow.parquet as parquet
+
+        from cobalt.contexts.parquet import build_parquet
+        from cobalt.training.launch import train
+
+        rows = [row | {"id": number} for number, row in enumerate(rows)]
+        file, prompts = folder / "train.parquet", self.job.prompts
+        if self.recipe in STORED:
+            pair = [{"text": "```python\npass\n```", "pass_rate": rate} for rate in (0.0, 1.0)]
+            groups = [
+                {"prompt": prompts.messages(row["instruction"]), "completions": pair * 2,
+                 "extra_info": {"split": "train", "index": row["id"]}} for row in rows
+            ]  # fmt: skip
+            parquet.write_table(pyarrow.Table.from_pylist(groups), file)
+        else:
+            build_parquet(rows, rows[:1], folder, kind="single_turn", prompts=prompts)
+        return train(
+            train_file=file, val_file=None if self.recipe in STORED else folder / "test.parquet",
+            output=folder / "out", steps=self.given.steps, ptb_file=file if self.ptb else None, dry_run=True,
+            say=lambda line: None, **self._given(*more),
         )  # fmt: skip
 
     def _data(self) -> tuple[Path, Path | None]:
@@ -158,9 +197,9 @@ def overrides(given: Train) -> list[str]:
     return [*made, *given.overrides]
 
 
-def check_composed(job: Job) -> None:
-    """Compose verl's configuration, so that a wrong override is found before anything starts, as is a
-    training whose weights and optimiser alone cannot fit.
+def check_composed(job: Job, recipe: str | None = None) -> Any:
+    """verl's configuration of a training (``recipe`` None: the configuration's), composed, so that a wrong
+    override is found before anything starts, as is a training whose weights and optimiser alone cannot fit.
 
     Raises InputError.
     """
@@ -168,11 +207,14 @@ def check_composed(job: Job) -> None:
     from cobalt.training.fit import fit
 
     given = job.config.train
-    recipe = _recipe(job, given.recipe)
     values = {"actor_rollout_ref.model.path": str(job.model)}
-    if given.recipe not in STORED:
+    if (recipe or given.recipe) not in STORED:
         values["cobalt.evaluator"] = job.config.execution.evaluator
-    fit(compose(recipe, given.profile, given.scale, values, overrides(given)), 1)
+    composed = compose(
+        _recipe(job, recipe or given.recipe), given.profile, given.scale, values, overrides(given)
+    )
+    fit(composed, 1)
+    return composed
 
 
 def _rows(path: Path) -> int:

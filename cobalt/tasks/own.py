@@ -12,7 +12,7 @@ from typing import Any
 from cobalt.errors import InputError
 from cobalt.prompts import DEFAULT, PROBLEM_MARKER, Prompts, function_statement
 from cobalt.rows import Row, require, row_id
-from cobalt.testcases import NUM_PUBLIC, TestCases
+from cobalt.testcases import FIELDS, NUM_PUBLIC, TestCases
 
 PERTURBED = ("modified_test_cases", "perturbed_public_test_cases")
 NO_LABEL = "UNKNOWN"
@@ -92,6 +92,7 @@ def complete(row: Row, where: str, prompts: Prompts, num_public: int = NUM_PUBLI
     if is_perturbed(row):
         name = next(each for each in PERTURBED if row.get(each) is not None)
         raise InputError(f"{where}: field '{name}': a perturbed task, where plain ones are needed")
+    refuse_contradictions(row, where)
     both, public, hidden = (_tests(row, f"{part}test_cases", where) for part in ("", "public_", "hidden_"))
     if both is None:
         if public is None or hidden is None:
@@ -134,6 +135,20 @@ def complete_perturbed(row: Row, where: str, prompts: Prompts) -> Row:
         raise InputError(f"{where}: field '{PERTURBED[0]}' holds tests that are not among the perturbed ones")
     tests = {PERTURBED[0]: swapped, PERTURBED[1]: shown, "public_test_cases": public or shown}
     return _told(row, where, prompts, shown.fn_name) | _texts(row, tests | {"hidden_test_cases": hidden})
+
+
+def refuse_contradictions(row: Row, where: str) -> None:
+    """Raises InputError, beginning with `where`, for tests that are malformed (inputs and outputs of unequal
+    number, too), and for public tests that contradict the others; those of perturbed tasks are meant to.
+    """
+    found = {name: tests for name in FIELDS if (tests := _tests(row, name, where)) is not None}
+    public = found.get("public_test_cases")
+    if public is None or is_perturbed(row):
+        return
+    for name in ("test_cases", "hidden_test_cases"):
+        said = public.contradicts(found[name]) if name in found else None
+        if said is not None:
+            raise InputError(f"{where}: field 'public_test_cases' contradicts '{name}': {said}")
 
 
 def whole_trajectories(row: Row, where: str) -> Row:

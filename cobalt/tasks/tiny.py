@@ -21,6 +21,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from cobalt.errors import InputError
 from cobalt.output import write_jsonl
 from cobalt.prompts import TINY
 from cobalt.rows import Row
@@ -30,6 +31,7 @@ N_PUBLIC, N_HIDDEN = 3, 6
 SPLITS = ("train", "dev", "heldout")
 SLOTS = ("constant", "rearrangement", "format")
 VAGUE_PROBABILITY = {"constant": 0.4, "rearrangement": 0.4, "format": 0.55}
+_NO_MORE = 5000  # draws one after another that were there before: a split has some ten thousand tasks
 NOTHING_VAGUE = 0.05  # share of tasks whose statement says everything
 
 
@@ -240,13 +242,21 @@ def redraw(rng: random.Random, spec: Spec, slots: frozenset[str]) -> Spec:
 
 
 def draw_specs(split: str, n: int, seed: int) -> Iterator[tuple[Spec, frozenset[str], list[tuple[str, str]]]]:
-    """Program, vague slots and tests of ``n`` distinct tasks of a split, the same for the same seed."""
+    """Program, vague slots and tests of ``n`` distinct tasks of a split, the same for the same seed.
+
+    Raises InputError if the split has not so many.
+    """
     rng = random.Random(f"tiny {split} {seed}")
     seen: set[tuple[Spec, frozenset[str]]] = set()
+    again = 0
     while len(seen) < n:
         spec, vague, tests = draw(rng, split, N_PUBLIC + N_HIDDEN)
         if (spec, vague) in seen:
+            again += 1
+            if again > _NO_MORE:
+                raise InputError(f"family tiny has no {n} {split} tasks: {len(seen)} were found")
             continue
+        again = 0
         seen.add((spec, vague))
         yield spec, vague, tests
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import threading
 from collections.abc import Mapping, Sequence
+from functools import cache
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -87,9 +88,10 @@ def compose(
         parsed = OverridesParser.create().parse_overrides(list(overrides))
     except HydraException as error:
         raise InputError(f"configuration: {' '.join(str(error).split())}") from error
+    plain = _plain("cobalt" if own else recipe, profile, scale)
+    own_recipe.refuse_other_types(((each.key_or_group, each.value()) for each in parsed), plain)
     if own:
-        plain = _composed("cobalt", profile, scale)
-        own_recipe.refuse_unknown_keys(own, OmegaConf.to_container(plain, resolve=False))
+        own_recipe.refuse_unknown_keys(own, plain)
         config.cobalt.recipe, config.cobalt.recipe_file = own.name, str(own.path)
     overridden = {override.key_or_group for override in parsed}
     for key, value in values.items():
@@ -97,6 +99,14 @@ def compose(
             OmegaConf.update(config, key, value)
     _refuse(config)
     return config
+
+
+@cache
+def _plain(recipe: str, profile: str, scale: str) -> Any:
+    """The tree of a built-in recipe without overrides, as plain mappings."""
+    from omegaconf import OmegaConf
+
+    return OmegaConf.to_container(_composed(recipe, profile, scale), resolve=False)
 
 
 def _composed(

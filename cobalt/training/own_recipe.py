@@ -7,7 +7,7 @@ import difflib
 import importlib
 import re
 import tempfile
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -84,10 +84,44 @@ def refuse_unknown_keys(own: OwnRecipe, known: Mapping[str, Any]) -> None:
                 near = difflib.get_close_matches(str(key), map(str, place), n=1)
                 advice = f"; did you mean '{near[0]}'?" if near else ""
                 raise InputError(f"{own.path}: there is no setting '{'.'.join((*path, str(key)))}'{advice}")
+            name = ".".join((*path, str(key)))
+            refuse_other_types([(name, value)], known, f"{own.path}: ")
             if isinstance(value, Mapping):
                 check(value, place[key], (*path, str(key)))
 
     check(own.keys, known, ())
+
+
+def refuse_other_types(settings: Iterable[tuple[str, Any]], known: Mapping[str, Any], of: str = "") -> None:
+    """Raises InputError, beginning with ``of``, for a value of another type than the one it replaces.
+
+    ``settings`` are dotted keys and their values, ``known`` a composed configuration. A null, an
+    interpolation and what replaces one may be anything. verl writes 0 and 1 for numbers that need not be
+    whole, and takes one text for a list of them.
+    """
+    for name, value in settings:
+        before: Any = known
+        for part in name.split("."):
+            before = before.get(part) if isinstance(before, Mapping) else None
+        if None in (before, value) or any("${" in str(each) for each in (before, value)):
+            continue
+        flag, scalar = isinstance(value, bool), isinstance(value, str | int | float)
+        number = scalar and not flag and not isinstance(value, str)
+        kinds: list[tuple[type, str, bool]] = [
+            (bool, "true or false", flag),
+            (int, "a whole number", number and (before in (0, 1) or value == int(value))),
+            (float, "a number", number),
+            (str, "text", scalar and not flag),
+            (dict, "a mapping", isinstance(value, dict)),
+            (
+                list,
+                "a list",
+                isinstance(value, list | str) and (value[:0] == [] or not name.startswith("cobalt.")),
+            ),
+        ]
+        kind, fits = next((said, fits) for of_type, said, fits in kinds if isinstance(before, of_type))
+        if not fits:
+            raise InputError(f"{of}{name}: must be {kind} (it is {before!r} otherwise), got {value!r}")
 
 
 def module_folder(config: Any) -> Path | None:

@@ -35,8 +35,10 @@ def prepare(config: Any) -> tuple[Plan, list[str]]:
     data, settings, policy = config.data, config.cobalt, config.actor_rollout_ref
     tokenizer = load_tokenizer(policy.model.path)
     done, resumed = checkpoint.resumed(config)
-    notes: list[str] = []
     offline = settings.method == "offline"
+    what = "stored groups" if offline else f"estimator {config.algorithm.adv_estimator}"
+    plugins = ", ".join(settings.plugins) or "none"
+    notes = [f"recipe: {settings.recipe_file or settings.recipe} ({what}, plug-ins: {plugins})"]
     if offline:
         checks, longest = _stored(config, tokenizer)
     else:

@@ -2,11 +2,14 @@
 
 import json
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
+import torch
 
 sys.path.append(str(Path(__file__).parents[1] / "unit"))
 from data_rows import lcb, taco, write
@@ -14,13 +17,23 @@ from data_rows import lcb, taco, write
 from cobalt.config.load import load
 from cobalt.errors import InputError, SettingsChanged
 from cobalt.run.cli import main
+from cobalt.run.trainings import Training
 from cobalt.tasks import tiny
 from cobalt.tasks.submissions import write_tree
 
 ROOT = Path(__file__).parents[2]
 CONFIGS = sorted((ROOT / "configs").glob("*.yaml"))
 MODEL = f"model: {{path: {ROOT / 'models' / 'tiny-reference'}}}\n"
-SMALL = f"name: small\ntasks: {{train: 6, dev: 4, heldout: 4}}\n{MODEL}"
+SMALL = (
+    f"name: small\ntasks: {{train: 6, dev: 4, heldout: 4}}\n{MODEL}train: {{contexts: 4, mini_batches: 1}}\n"
+)
+
+
+@pytest.fixture
+def not_in_verl(monkeypatch):
+    """The process that puts a training together takes seconds; a test of its own is about it."""
+    tried = SimpleNamespace(plan={"longest_prompt_tokens": 1})
+    monkeypatch.setattr(Training, "try_out", lambda *_: tried)
 
 
 def written(folder: Path, text: str = "") -> Path:
@@ -38,9 +51,15 @@ def run(config: Path, *flags: str, out: str = "out") -> int:
     [*((path, []) for path in CONFIGS), (ROOT / "configs" / "qwen3-8b.yaml", ["--smoke"])],
     ids=lambda value: value.stem if isinstance(value, Path) else "".join(value) or "whole",
 )
-def test_a_dry_run_of_every_configuration(path, flags, tmp_path, capsys):
-    assert main([str(path), "--out", str(tmp_path / "out"), "--dry_run", *flags]) == 0
+def test_a_dry_run_of_every_configuration(path, flags, tmp_path, capsys, not_in_verl):
+    words = [str(path), "--out", str(tmp_path / "out"), "--dry_run", *flags]
+    assert main([*words, "--anyway"]) == 0
     said = capsys.readouterr().out
+    lacking = said.partition("lacking here:")[2]
+    assert main(words) == bool(lacking)
+    assert (" is sound;" in said) is not bool(lacking) and "checked:\n  - every key of" in said
+    if load(path, smoke=bool(flags)).train.profile == "gpu" and not torch.cuda.is_available():
+        assert "GPUs for the training" in lacking
     stages = [line.split()[0] for line in said.splitlines() if " runs (" in line]
     if load(path).tasks.has_stored:  # nothing is sampled or run before the evaluation
         assert stages == ["data", "parquet", "train", "evaluate", "report"]
@@ -52,7 +71,7 @@ def test_a_dry_run_of_every_configuration(path, flags, tmp_path, capsys):
     assert list(tmp_path.iterdir()) == []  # nothing was written
 
 
-def test_parts_changes_and_sharing(tmp_path, capsys):
+def test_parts_changes_and_sharing(tmp_path, capsys, not_in_verl):
     config, share = written(tmp_path), ["--share", str(tmp_path / "shared")]
     train, dev = (tmp_path / "out" / "tasks" / f"{split}.jsonl" for split in ("train", "dev"))
     assert run(config, "--until", "data", *share) == 0
@@ -116,7 +135,7 @@ def test_an_engine_of_ones_own_collects(tmp_path, capsys):
     assert re.search(r"collect +runs \(.*engine_sha256", capsys.readouterr().out)
 
 
-def test_tasks_from_taco_and_livecodebench_files(tmp_path, capsys):
+def test_tasks_from_taco_and_livecodebench_files(tmp_path, capsys, not_in_verl):
     """The paper's sources, as files, in every way that an evaluation set may name its tasks."""
     write(tmp_path / "taco.jsonl", [taco(f"t{number}") for number in range(8)])
     write(tmp_path / "test6.jsonl", [lcb(f"q{number}") for number in range(3)])
@@ -136,9 +155,46 @@ def test_tasks_from_taco_and_livecodebench_files(tmp_path, capsys):
     assert all(row["verified"] is True for row in found["train"])
     assert all("perturbed_public_test_cases" in row for row in found["taco_dev_ptb"])
     assert {row["id"] for row in found["taco_dev_ptb"]} == {row["id"] for row in found["dev"]}
-    (tmp_path / "taco.jsonl").write_text("")
-    assert run(config, "--dry_run") == 0
+    (tmp_path / "taco.jsonl").write_text(json.dumps(taco("t1")) + "\n")
+    assert run(config, "--dry_run", "--until", "data") == 0
     assert "runs (taco.jsonl has other content)" in capsys.readouterr().out
+    for text, said in (("", "there are no rows"), ('{"question": 5}\n', r"taco\.jsonl:1: 'id'")):
+        (tmp_path / "taco.jsonl").write_text(text)
+        with pytest.raises(InputError, match=said):
+            run(config, "--dry_run")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("settings", "said"),
+    [
+        ([], "the training put together in verl (reward, plug-ins, sizes) on the openings of 6 tasks"),
+        (["train.recipe=rejection_sft", "tasks.train=20"], "the training put together in verl"),
+        (["train.recipe=mt_grpo"], "the training put together in verl"),
+        (["train.overrides=[algorithm.adv_estimator=nosuch]"], "verl refuses the configuration"),
+        (["train.overrides=['cobalt.reward=nosuch:reward']"], "there is no module nosuch"),
+        (["train.max_prompt_tokens=5"], "prompt"),
+    ],
+)
+def test_a_dry_run_puts_the_training_together_in_verl(settings, said, tmp_path, capsys):
+    """What only verl and the tokenizer know is refused before the first stage, too."""
+    words = [part for each in settings for part in ("--set", each)]
+    try:
+        assert run(written(tmp_path), "--dry_run", *words) == 0
+        told = capsys.readouterr().out
+    except InputError as error:
+        told = str(error)
+    assert said in told and not (tmp_path / "out").exists()
+
+
+def test_what_is_lacking_is_refused_unless_asked_for_anyway(tmp_path, monkeypatch, capsys):
+    usage = shutil.disk_usage("/")._replace(free=10)
+    monkeypatch.setattr("cobalt.run.checks.shutil.disk_usage", lambda _: usage)
+    with pytest.raises(InputError, match=r"cannot end here \(--anyway .*disk: the plan writes"):
+        run(written(tmp_path), "--until", "data")
+    assert not (tmp_path / "out").exists()
+    assert run(written(tmp_path), "--until", "data", "--anyway") == 0
+    assert "warning: disk: the plan writes" in capsys.readouterr().err
 
 
 @pytest.mark.slow

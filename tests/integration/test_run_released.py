@@ -60,7 +60,7 @@ def cobalt(*words, folder, **variables):
 def test_a_run_from_released_files_to_training_data(released, capsys):
     """In its own process, as typed: nothing is collected; both sets of contexts are the door's."""
     folder = released.parent
-    assert main([str(released), "--out", str(folder / "out"), "--dry_run"]) == 0
+    assert main([str(released), "--out", str(folder / "out"), "--dry_run"]) == 0  # put together in verl, too
     dry = capsys.readouterr().out
     for given in ("trajectories", "dev_trajectories"):
         assert dry.count(f"skipped: collect.{given} is given") == 3
@@ -88,7 +88,7 @@ def test_a_run_from_released_files_to_training_data(released, capsys):
 def test_released_trajectories_that_are_not_there_are_said(tmp_path):
     name, said = "configs/qwen3-8b-released.yaml", "data/released/qwen3-8b, which does not exist"
     dry = cobalt("run", name, "--out", tmp_path / "x", "--dry_run", folder=ROOT)
-    assert dry.returncode == 0 and f"{said}: download" in dry.stdout
+    assert dry.returncode == 1 and f"{said}: download" in dry.stdout
     real = cobalt("run", name, "--out", tmp_path / "x", folder=ROOT)
     assert real.returncode == 2 and said in real.stderr
     assert len(real.stderr.splitlines()) == 1 and not (tmp_path / "x").exists()

@@ -67,7 +67,9 @@ def test_adapters_reach_verl():
     assert (config.data.train_batch_size, rollout.n) == (given.contexts, given.completions)
 
 
-def test_a_recipe_of_ones_own_is_planned_checked_and_decides(tmp_path, capsys):
+def test_a_recipe_of_ones_own_is_planned_checked_and_decides(tmp_path, capsys, monkeypatch):
+    tried = TrainResult(tmp_path, {"longest_prompt_tokens": 1})
+    monkeypatch.setattr("cobalt.run.trainings.Training.try_out", lambda *_: tried)
     own = "defaults: [cobalt]\ndata: {max_response_length: 48}\ncobalt: {reward: 'mine:reward'}\n"
     code = "def reward(*_, **__):\n    return 1.0\n"
     file = written(tmp_path, "train: {recipe: mine.yaml, steps: 2}\n", mine_yaml=own, mine_py=code)
