@@ -12,6 +12,8 @@ from pydantic.dataclasses import dataclass
 
 from cobalt.config import sections as of
 from cobalt.config.sections import KNOWN_KEYS, SPLITS, Count, Text
+from cobalt.engines import ENGINES, OWN
+from cobalt.engines import is_own as is_own_engine
 from cobalt.training.config import is_own
 
 STORED = ("offline_rl", "rejection_sft")  # recipes that train on stored groups
@@ -113,7 +115,9 @@ def _tasks(config: Config) -> Iterator[str]:
 
 def _model(config: Config) -> Iterator[str]:
     model, serving = config.model, config.execution.serving
-    remote = model.engine in ("openai", "litellm")
+    remote, own = model.engine in ("openai", "litellm"), is_own_engine(model.engine)
+    if model.engine not in ENGINES and not own:
+        yield f"'model.engine' must be one of {', '.join(ENGINES)}, or {OWN}; got '{model.engine}'"
     runs = "'model.trained_engine' is missing: {} the trained models; choose transformers or vllm"
     if model.engine == "openai" and not model.base_url:
         yield "'model.base_url' is missing, which engine openai needs"
@@ -121,7 +125,7 @@ def _model(config: Config) -> Iterator[str]:
         yield "'model.base_url' does not go with engine transformers, which runs in this process"
     if remote and model.trained_engine is None:
         yield runs.format(f"engine {model.engine} cannot run")
-    if not remote and model.served_name is not None and model.base_url is None:
+    if not (remote or own) and model.served_name is not None and model.base_url is None:
         yield "'model.served_name' is the model's name at 'model.base_url', which is missing"
     if model.engine == "vllm" and model.base_url and model.trained_engine is None:
         yield runs.format("the server at 'model.base_url' does not serve")

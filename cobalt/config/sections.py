@@ -97,7 +97,7 @@ class Model:
     """
 
     path: Text = "../models/tiny-reference"
-    engine: Literal["transformers", "vllm", "openai", "litellm"] = "transformers"
+    engine: Text = "transformers"
     base_url: Text | None = None
     served_name: Text | None = None
     trained_engine: Literal["transformers", "vllm"] | None = None

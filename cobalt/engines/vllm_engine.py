@@ -40,9 +40,10 @@ class VllmEngine(OpenAIEngine):
     `check` finds out which it is and, if none is named, the model.
     """
 
+    kind = "vllm"
+
     def __init__(self, base_url: str, model_name: str | None = None, **kw: Any) -> None:
         super().__init__(base_url, model_name or "", **kw)
-        self.name = f"vllm:{self.model_name}"
 
     async def check(self) -> None:
         """Raises InputError if no server answers, or if it does not serve the model named."""
@@ -57,13 +58,7 @@ class VllmEngine(OpenAIEngine):
                 break
         if names is None:
             raise InputError(f"no vLLM server answers at {given}; {_ADVICE}")
-        if not self.model_name and len(names) == 1:
-            self.model_name = names[0]
-        if not self.model_name or (names and self.model_name not in names):
-            raise InputError(
-                f"--model_name {self.model_name or '(none)'}: {given} serves {', '.join(names[:10])}"
-            )
-        self.name = f"vllm:{self.model_name}"
+        self._choose(names)
 
 
 class ServeEngine:

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from cobalt.config.config import Config
+from cobalt.engines.own import located
 from cobalt.errors import InfraError
 from cobalt.evaluation.evaluate import hidden_tests, summary_path
 from cobalt.files import file_sha256, plain, settings_hash
@@ -65,6 +66,7 @@ class Job:
         self.of_reference = self.shared if self.shared.folder else Shared(out / "kept")
         self.prompts_source = near(config.model.prompts, file.parent)
         self.prompts = load_prompts(self.prompts_source)
+        self.own_engine = located(config.model.engine, file, "model.engine")
         self.view: View | None = None
         self._runner = asyncio.Runner()
         self._evaluator: Evaluator | None = None
@@ -87,10 +89,11 @@ class Job:
     @property
     def model_basis(self) -> dict[str, Any]:
         """The reference model and what runs it, for the settings of stages."""
-        given = self.config.model
+        given, own = self.config.model, (self.own_engine or "").rpartition(":")[0]
         return {
             "model_sha256": self.model_sha256, "engine": given.engine, "served_name": given.served_name,
             "max_context": given.max_context,
+            **({"engine_sha256": file_sha256(own)} if own.endswith(".py") else {}),
         }  # fmt: skip
 
     @cached_property
@@ -170,6 +173,9 @@ class Job:
         given, execution = self.config.model, self.config.execution
         reference = model == self.model
         name = given.engine if reference else given.trained_engine or given.engine
+        if self.own_engine is not None and name == given.engine:
+            served, url = (given.served_name, given.base_url) if reference else (None, None)
+            return connect(self.own_engine, served or str(model), url)
         if name == "transformers":
             from transformers.utils import logging
 
