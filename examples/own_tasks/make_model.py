@@ -1,7 +1,8 @@
-"""Make a small chat model from lessons: tasks with their words, and programs that somebody may write for them.
+"""Make a small chat model from lessons: tasks, and programs that somebody may write for them.
 
-A row of lessons is a task (docs/data.md) with `programs`: a right one first, then ones that fail a public test. The
-model learns to read these tasks, to write such programs, and to repair them on Cobalt's feedback; the last, rarely.
+A row of lessons is a task (docs/data.md) with `programs`: a right one first, then ones that fail a public
+test. The model learns to read such tasks, to write such programs, and to repair them on Cobalt's feedback;
+the last, rarely.
 """
 
 from __future__ import annotations
@@ -13,6 +14,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from make_tasks import printed
+
+import cobalt
 from cobalt.cli import parser, positive_int, run_main
 from cobalt.errors import InputError
 from cobalt.evaluator.feedback import wrong_answer_feedback
@@ -21,8 +25,6 @@ from cobalt.rows import INPUT_HELP, Row, open_rows, require
 from cobalt.tasks.own import complete
 from cobalt.testcases import TestCases
 
-from make_tasks import printed
-
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerFast
 
@@ -30,7 +32,7 @@ VOCABULARY = 2500  # at most; pieces that recur become one token
 OFTEN = 8
 # A piece: a number of up to two digits, a quote, the end of a line, or words up to a sign that ends a phrase.
 PIECES = r"""\n| ?\d{1,2}|["']|[^\n\d"'.:;!?]+[.:;!?]?|[.:;!?]"""
-STAGES = {"drill_steps": 800, "clean_steps": 120, "noisy_steps": 180}
+STAGES = {"drill_steps": 300, "clean_steps": 60, "noisy_steps": 140}
 
 
 @dataclass(frozen=True)
@@ -59,7 +61,9 @@ def read(spec: str, prompts: Prompts) -> list[TextLesson]:
         row = complete(row, where, prompts)
         programs = [each.strip() for each in require(row, "programs", list, where) if isinstance(each, str)]
         if len(programs) < 2:
-            raise InputError(f"{where}: field 'programs' must be a list of two or more texts, the first a right program")
+            raise InputError(
+                f"{where}: field 'programs' must be a list of two or more texts, the first a right program"
+            )
         tasks.append((where, row, list(dict.fromkeys(programs))))
     if not tasks:
         raise InputError(f"{spec}: no lessons")
@@ -70,15 +74,19 @@ def _lesson(where: str, row: Row, programs: list[str]) -> TextLesson:
     tests = TestCases.parse(row["public_test_cases"]).pairs()
     said = [_said(program, tests) for program in programs]
     if said[0] is not None:
-        raise InputError(f"{where}: the first of 'programs' must be right, but it is not: {said[0] or 'it fails'}")
+        raise InputError(
+            f"{where}: the first of 'programs' must be right, but it is not: {said[0] or 'it fails'}"
+        )
     kept = [0, *(i for i, each in enumerate(said) if each)]
     if len(kept) == 1:
-        raise InputError(f"{where}: 'programs' has none that prints something wrong, so there is nothing to repair")
+        raise InputError(
+            f"{where}: 'programs' has none that prints something wrong, so there is nothing to repair"
+        )
     return TextLesson(row["instruction"], [programs[i] for i in kept], [said[i] for i in kept])
 
 
 def _said(program: str, tests: list[tuple[Any, Any]]) -> str | None:
-    """Feedback on the first test that fails, as the evaluator words it; "" if the program ends with an error."""
+    """Feedback on the first test that fails, worded as the evaluator does; "" for an error."""
     for stdin, expected in tests:
         output = printed(program, stdin)
         if output is None:
@@ -111,7 +119,12 @@ def build_tokenizer(lessons: list[TextLesson], prompts: Prompts) -> PreTrainedTo
     )  # fmt: skip
     core.train_from_iterator(_texts(lessons, prompts), trainer)
     labels = wrong_answer_feedback("\0", "\0", "\0").split("\0")
-    frames = [*prompts.wrap("\0").split("\0"), *prompts.feedback_message("\0").split("\0"), *labels, "\nStderr:\n"]
+    frames = [
+        *prompts.wrap("\0").split("\0"),
+        *prompts.feedback_message("\0").split("\0"),
+        *labels,
+        "\nStderr:\n",
+    ]
     heads = [f"<|im_start|>{role}\n" for role in ("system", "user", "assistant")]
     whole = [prompts.system, prompts.all_passed, prompts.no_code, *frames, *heads, "```python\n", "\n```"]
     core.add_tokens([AddedToken(each, normalized=False) for each in dict.fromkeys(whole) if each])
@@ -146,7 +159,7 @@ def main(argv: list[str] | None = None) -> int:
         raise InputError(f"{args.output} exists and is not empty: name another --output or remove it")
     prompts = load(args.prompts)
     lessons = read(args.lessons, prompts)
-    sys.path.append(str(Path(__file__).parents[2] / "scripts" / "tiny_reference"))
+    sys.path.append(str(Path(cobalt.__file__).parents[1] / "scripts" / "tiny_reference"))
     import torch
     from dialogues import Recipe
     from train import teach

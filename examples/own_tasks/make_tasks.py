@@ -1,7 +1,8 @@
-"""Tasks from a file of words and programs: `python make_tasks.py till.yaml FOLDER` (what the file says: till.yaml).
+"""Tasks from a file of words and programs: `python make_tasks.py till.yaml FOLDER`; till.yaml says how.
 
-A task combines an alternative of every part. Combinations are dealt out: those of `heldout.jsonl` and `dev.jsonl` occur
-neither in `train.jsonl` nor in `lessons.jsonl`, whose rows also have `programs`, a right one first, for a model's maker.
+A task combines an alternative of every part. Combinations are dealt out: those of `heldout.jsonl` and
+`dev.jsonl` occur neither in `train.jsonl` nor in `lessons.jsonl`. Rows of the last also have `programs`, a
+right one first, for a model's maker.
 """
 
 from __future__ import annotations
@@ -36,7 +37,9 @@ class Family:
     def __init__(self, path: Path) -> None:
         try:
             given = yaml.safe_load(path.read_text(encoding="utf-8"))
-            self.statement, self.program, self.input = (given[key] for key in ("statement", "program", "input"))
+            self.statement, self.program, self.input = (
+                given[key] for key in ("statement", "program", "input")
+            )
             self.values, self.parts = given.get("values") or {}, given["parts"]
             for name, alternatives in self.parts.items():
                 for number, each in enumerate(alternatives, start=1):
@@ -55,18 +58,24 @@ class Family:
         random.Random(f"deal {seed}").shuffle(every)
         held, dev = len(every) // 4, len(every) // 10
         if not dev:
-            raise InputError(f"{self.path}: {len(every)} combinations of parts are too few to hold some out (10)")
+            raise InputError(
+                f"{self.path}: {len(every)} combinations of parts are too few to hold some out (10)"
+            )
         learnt = every[held + dev :]
         return {"lessons": learnt, "train": learnt, "dev": every[held : held + dev], "heldout": every[:held]}
 
-    def draw(self, rng: random.Random, combination: tuple[int, ...], name: str, prompts: Prompts) -> Row | None:
-        """A random task of a combination; None if its program fails, or if what is left open changes nothing."""
+    def draw(
+        self, rng: random.Random, combination: tuple[int, ...], name: str, prompts: Prompts
+    ) -> Row | None:
+        """A random task of a combination; None if its program fails, or what is left open changes nothing."""
         chosen = {part: each[i] for (part, each), i in zip(self.parts.items(), combination, strict=True)}
         phrases = {part: rng.choice(_several(each["says"])) for part, each in chosen.items()}
         told = {hole for phrase in phrases.values() for hole in _HOLE.findall(phrase)}
         holes: dict[str, list[Any]] = dict(self.values)
         for each in chosen.values():
-            holes |= {key: _several(value) for key, value in each.items() if key not in ("says", "code", "slips")}
+            holes |= {
+                key: _several(value) for key, value in each.items() if key not in ("says", "code", "slips")
+            }
         picked = {hole: rng.choice(values) for hole, values in holes.items()}
         phrases = {part: _filled(phrase, picked) for part, phrase in phrases.items()}
         code = {part: str(each["code"]) for part, each in chosen.items()}
@@ -125,7 +134,7 @@ def _filled(text: str, values: dict[str, Any]) -> str:
 
 
 def printed(program: str, stdin: str) -> str | None:
-    """What a program of one's own prints, run right here within two seconds; None if it fails, or prints nothing.
+    """What a program of one's own prints, run right here within two seconds; None if it fails.
 
     Raises InputError for what is not Python.
     """
@@ -167,8 +176,8 @@ def tasks(family: Family, seed: int, sizes: dict[str, int], prompts: Prompts) ->
                 break
         else:
             raise InputError(
-                f"{family.path}: {len(rows)} different tasks were found for {split}, not {sizes[split]}: ask for fewer "
-                f"(--{split}), or write more alternatives"
+                f"{family.path}: {len(rows)} different tasks were found for {split}, not {sizes[split]}: ask "
+                f"for fewer (--{split}), or write more alternatives"
             )
         found[split] = rows
     return found
@@ -179,7 +188,7 @@ def main(argv: list[str] | None = None) -> int:
     flags.add_argument("words", type=Path, help="YAML file, for instance till.yaml")
     flags.add_argument("folder", type=Path, help="folder for lessons, train, dev and heldout.jsonl")
     for name, size in SIZES.items():
-        flags.add_argument(f"--{name}", type=positive_int, default=size, help=f"how many (default {size})")
+        flags.add_argument(f"--{name}", type=positive_int, default=size, help="how many")
     flags.add_argument("--seed", type=int, default=0, help="of the deal and the draws")
     prompts_flag(flags)
     args = flags.parse_args(argv)

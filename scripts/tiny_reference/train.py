@@ -42,7 +42,12 @@ def train_reference(recipe: Recipe, folder: Path, say: Callable[[str], None] = p
     """Train the reference and write a Hugging Face folder; returns the figures of the model card."""
     prompts = load("tiny")
     facts = teach(
-        recipe, build_tokenizer(prompts), prompts, lambda rng: TinyLesson.draw(rng, recipe.corrupt), folder, say
+        recipe,
+        build_tokenizer(prompts),
+        prompts,
+        lambda rng: TinyLesson.draw(rng, recipe.corrupt),
+        folder,
+        say,
     )
     facts["family_hash"] = tiny.family_hash()
     (folder / "training.json").write_text(json.dumps(facts, indent=2) + "\n")
