@@ -169,7 +169,9 @@ def _refuse_sizes(config: Any, rows: int, steps: int) -> None:
         ),
         (
             rows < batch,
-            f"training data: {rows} rows that fit are less than one batch (data.train_batch_size={batch})",
+            f"training data: {rows} rows that fit are less than one batch (data.train_batch_size={batch}): "
+            "collect more trajectories, raise data.max_prompt_length if prompts were left out, or give a "
+            "smaller data.train_batch_size (a multiple of actor_rollout_ref.actor.ppo_mini_batch_size)",
         ),
         (steps < 1, f"steps must be at least 1, got {steps}"),
     ):

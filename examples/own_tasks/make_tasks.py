@@ -162,24 +162,23 @@ def _stop(*_: object) -> None:
 
 
 def tasks(family: Family, seed: int, sizes: dict[str, int], prompts: Prompts) -> dict[str, list[Row]]:
-    """Rows by file; no two tasks are equal."""
+    """Rows by file, different ones, as many as asked for or as there are."""
     found: dict[str, list[Row]] = {}
-    seen: set[tuple[str, str]] = set()
     for split, combinations in family.deal(seed).items():
-        rng, rows = random.Random(f"{split} {seed}"), list[Row]()
-        for _ in range(TRIES * sizes[split]):
+        rng, rows, tries = random.Random(f"{split} {seed}"), dict[tuple[str, str], Row](), 0
+        while len(rows) < sizes[split] and tries < TRIES:  # since the last that was new
             row = family.draw(rng, rng.choice(combinations), f"{split}-{len(rows):04d}", prompts)
-            if row is not None and (key := (row["question"], row["programs"][0])) not in seen:
-                seen.add(key)
-                rows.append(row if split == "lessons" else {k: v for k, v in row.items() if k != "programs"})
-            if len(rows) == sizes[split]:
-                break
-        else:
+            tries += 1
+            if row is not None and (key := (row["question"], row["programs"][0])) not in rows:
+                rows[key], tries = row, 0
+        if len(rows) < 2:
             raise InputError(
-                f"{family.path}: {len(rows)} different tasks were found for {split}, not {sizes[split]}: ask "
-                f"for fewer (--{split}), or write more alternatives"
+                f"{family.path}: {len(rows)} tasks were found for {split}: programs fail, values left open "
+                "change nothing, or there are too few alternatives"
             )
-        found[split] = rows
+        found[split] = list(rows.values())
+        for row in found[split] if split != "lessons" else ():
+            del row["programs"]
     return found
 
 
@@ -188,14 +187,15 @@ def main(argv: list[str] | None = None) -> int:
     flags.add_argument("words", type=Path, help="YAML file, for instance till.yaml")
     flags.add_argument("folder", type=Path, help="folder for lessons, train, dev and heldout.jsonl")
     for name, size in SIZES.items():
-        flags.add_argument(f"--{name}", type=positive_int, default=size, help="how many")
+        flags.add_argument(f"--{name}", type=positive_int, default=size, help="at most so many")
     flags.add_argument("--seed", type=int, default=0, help="of the deal and the draws")
     prompts_flag(flags)
     args = flags.parse_args(argv)
     sizes = {name: getattr(args, name) for name in SIZES}
     for split, rows in tasks(Family(args.words), args.seed, sizes, load(args.prompts)).items():
         write_jsonl(args.folder / f"{split}.jsonl", rows)
-        print(f"{args.folder / split}.jsonl: {len(rows)} tasks")
+        fewer = f" (there are no more than these of the {sizes[split]})" if len(rows) < sizes[split] else ""
+        print(f"{args.folder / split}.jsonl: {len(rows)} tasks{fewer}")
     return 0
 
 

@@ -113,7 +113,7 @@ def test_the_gpu_profile_has_the_released_settings(recipe):
 
 def test_later_files_win():
     config = compose("multi_turn", "cpu", "tiny", {"data.seed": 7}, ["actor_rollout_ref.rollout.n=4"])
-    assert config.data.max_prompt_length == 320 and config.data.seed == 7
+    assert config.data.max_prompt_length == 960 and config.data.seed == 7
     assert config.actor_rollout_ref.rollout.n == 4
     assert config.trainer.v1.sampler.sampler_kwargs.samples_per_prompt == 4
     assert config.trainer.v1.sampler.sampler_kwargs.poll_interval_s == 0.02
