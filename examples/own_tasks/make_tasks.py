@@ -162,15 +162,20 @@ def _stop(*_: object) -> None:
 
 
 def tasks(family: Family, seed: int, sizes: dict[str, int], prompts: Prompts) -> dict[str, list[Row]]:
-    """Rows by file, different ones, as many as asked for or as there are."""
+    """Rows by file, different ones, as many as asked for or there are; lessons repeat, with other tests."""
     found: dict[str, list[Row]] = {}
     for split, combinations in family.deal(seed).items():
-        rng, rows, tries = random.Random(f"{split} {seed}"), dict[tuple[str, str], Row](), 0
-        while len(rows) < sizes[split] and tries < TRIES:  # since the last that was new
+        rng, rows, tries = random.Random(f"{split} {seed}"), dict[tuple[str, ...], Row](), 0
+        most = 2 * TRIES if split == "lessons" else TRIES
+        while len(rows) < sizes[split] and tries < most:  # since the last that was new
             row = family.draw(rng, rng.choice(combinations), f"{split}-{len(rows):04d}", prompts)
             tries += 1
-            if row is not None and (key := (row["question"], row["programs"][0])) not in rows:
-                rows[key], tries = row, 0
+            if row is None:
+                continue
+            repeats = tries > TRIES
+            key = (row["question"], row["programs"][0], row["test_cases"] if repeats else "")
+            if key not in rows:
+                rows[key], tries = row, TRIES if repeats else 0
         if len(rows) < 2:
             raise InputError(
                 f"{family.path}: {len(rows)} tasks were found for {split}: programs fail, values left open "

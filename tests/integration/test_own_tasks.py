@@ -119,7 +119,7 @@ def test_a_wrong_file_of_words_is_named(tmp_path: Path, old: str, new: str, said
     ],
 )
 def test_wrong_lessons_are_named(tmp_path: Path, programs: list[str] | None, said: str) -> None:
-    tests = json.dumps({"inputs": ["a\n", "b\n"], "outputs": ["1\n", "1\n"]})
+    tests = json.dumps({"inputs": [*"abcdef"], "outputs": [*"111111"]})
     row = {"id": 1, "question": "x", "test_cases": tests, "programs": programs}
     (tmp_path / "lessons.jsonl").write_text(json.dumps({k: v for k, v in row.items() if v is not None}))
     told = run(tmp_path, "make_model.py", "lessons.jsonl", "-o", "model", code=2)
