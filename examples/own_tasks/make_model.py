@@ -59,12 +59,13 @@ def read(spec: str, prompts: Prompts) -> list[TextLesson]:
     tasks = []
     for where, row in open_rows(spec):
         row = complete(row, where, prompts)
-        programs = [each.strip() for each in require(row, "programs", list, where) if isinstance(each, str)]
+        given = require(row, "programs", list, where)
+        programs = list(dict.fromkeys(each.strip() for each in given if isinstance(each, str)))
         if len(programs) < 2:
             raise InputError(
-                f"{where}: field 'programs' must be a list of two or more texts, the first a right program"
+                f"{where}: field 'programs' must be two or more different texts, the first a right program"
             )
-        tasks.append((where, row, list(dict.fromkeys(programs))))
+        tasks.append((where, row, programs))
     if not tasks:
         raise InputError(f"{spec}: no lessons")
     return [_lesson(*each) for each in tasks]

@@ -67,7 +67,7 @@ class Family:
     def draw(
         self, rng: random.Random, combination: tuple[int, ...], name: str, prompts: Prompts
     ) -> Row | None:
-        """A random task of a combination; None if its program fails, or what is left open changes nothing."""
+        """A random task; None if its program fails, or the first test does not show what is left open."""
         chosen = {part: each[i] for (part, each), i in zip(self.parts.items(), combination, strict=True)}
         phrases = {part: rng.choice(_several(each["says"])) for part, each in chosen.items()}
         told = {hole for phrase in phrases.values() for hole in _HOLE.findall(phrase)}
@@ -81,9 +81,10 @@ class Family:
         code = {part: str(each["code"]) for part, each in chosen.items()}
         right = self._written(code, picked)
         used = {hole for each in code.values() for hole in _HOLE.findall(each)}
+        left_open = sorted({*holes} & used - told)
         others = [
             self._written(code, picked | {hole: value})
-            for hole in holes if hole in used - told
+            for hole in left_open
             for value in holes[hole] if value != picked[hole]
         ]  # fmt: skip
         slips = [
@@ -95,7 +96,7 @@ class Family:
             return None
         return make_task(
             name, _filled(self.statement, phrases | picked), tests, public=PUBLIC, prompts=prompts,
-            difficulty=f"{len({*holes} & used - told)} left open",
+            difficulty=f"{len(left_open)} left open", slots=left_open,
             group="/".join(f"{part} {i + 1}" for part, i in zip(self.parts, combination, strict=True)),
             programs=[right, *others, *slips],
         )  # fmt: skip

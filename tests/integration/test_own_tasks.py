@@ -65,7 +65,7 @@ def test_files_share_no_statement_with_what_is_held_out(made: Path) -> None:
     assert not asked["dev"] & (asked["train"] | asked["lessons"])
     assert all("programs" in row for row in rows["lessons"])
     assert not any("programs" in row for name in FILES[1:] for row in rows[name])
-    assert {row["difficulty"] for row in rows["lessons"]} == {"1 left open"}
+    assert {(row["difficulty"], *row["slots"]) for row in rows["lessons"]} == {("1 left open", "sign")}
     assert "Drucke {beide}." in json.dumps(rows, ensure_ascii=False)  # a name that nothing has a value for
     with LocalEvaluator(1) as evaluator:
         for row in rows["lessons"][:6]:
@@ -112,9 +112,9 @@ def test_a_wrong_file_of_words_is_named(tmp_path: Path, old: str, new: str, said
     ("programs", "said"),
     [
         (None, "field 'programs' is missing"),
-        (["print(1)"], "field 'programs' must be a list of two or more texts"),
+        (["print(1)"], "field 'programs' must be two or more different texts"),
         (["print(2)", "print(1)"], "the first of 'programs' must be right"),
-        (["print(1)", "print(1) "], "two or more"),
+        (["print(1)", "print(1) "], "two or more different"),
         (["print(1)", "1 / 0"], "none that prints something wrong"),
     ],
 )

@@ -51,7 +51,9 @@ def test_the_gain_is_paired_by_task(arms):
 
 
 def test_the_slot_table_counts_also_and_only(arms):
-    table = {(row["slot"], row["kind"]): row for row in by_slot(arms[1], arms[0], SLOTS, seed=0)}
+    rows = by_slot(arms[1], arms[0], SLOTS, seed=0)
+    assert by_slot(arms[1], arms[0], (), seed=0) == rows  # by what the tasks' rows say
+    table = {(row["slot"], row["kind"]): row for row in rows}
     assert {key: row["n"] for key, row in table.items()} == {
         ("constant", "also"): 2, ("constant", "only"): 1, ("format", "also"): 2, ("format", "only"): 1,
         ("nothing", "only"): 1,
@@ -59,6 +61,11 @@ def test_the_slot_table_counts_also_and_only(arms):
     row = table["format", "also"]
     assert (row["before"], row["after"], row["points"]) == (0.25, 0.75, 50.0)
     assert row["ci95_by_structure"] == [None, None]  # there is one structure only
+
+
+def test_there_is_no_slot_table_where_nobody_says_what_is_vague(tmp_path):
+    arm = Arm(rated(tmp_path / "one.jsonl", OLD))
+    assert by_slot(arm, arm, (), seed=0) == []
 
 
 def test_files_that_are_no_result_are_refused(tmp_path):
