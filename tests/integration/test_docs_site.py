@@ -11,8 +11,6 @@ from pathlib import Path
 
 import pytest
 import yaml
-
-sys.path.append(str(Path(__file__).parents[2] / "scripts"))
 from docs_site import generated
 
 from cobalt import __main__ as cli

@@ -11,7 +11,8 @@ from pathlib import Path
 
 import pytest
 from aiohttp import web
-from chat_server import add_task
+from chat_server import PROGRAMS, add_task
+from doors import ROOT, run
 from http_server import serving
 
 from cobalt.evaluation.verdicts import LABELS, canaries
@@ -19,23 +20,7 @@ from cobalt.output import write_jsonl
 from cobalt.prompts import DEFAULT
 from cobalt.rows import read_rows
 
-ROOT = Path(__file__).resolve().parents[2]
 LOCAL = ["--evaluator", "local", "--workers", "2"]
-PROGRAMS = (
-    "a, b = map(int, input().split())\nprint(a + b)",
-    "a, b = map(int, input().split())\nprint(a - b)",
-    "a, b = map(int, input().split())\nprint(abs(a) + abs(b))",
-    "print(int(input()))",
-    None,
-)
-
-
-def run(*command, code=0):
-    done = subprocess.run(
-        [sys.executable, *map(str, command)], capture_output=True, text=True, cwd=ROOT, timeout=300
-    )
-    assert done.returncode == code, done.stderr[-3000:]
-    return done
 
 
 def dialogues(rng, samples, turns):
@@ -166,9 +151,9 @@ def test_from_trajectories_to_the_report(tmp_path):
     assert "again against ptb" in said and "0/0/6" in said
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("kills", [2, pytest.param(20, marks=pytest.mark.full)])
-def test_an_evaluation_killed_anywhere_ends_like_an_undisturbed_one(tmp_path, kills):
+@pytest.mark.full
+def test_an_evaluation_killed_anywhere_ends_like_an_undisturbed_one(tmp_path):
+    kills = 20
     source = trajectories(tmp_path / "in.jsonl", tasks=20 * kills, seed=kills)
     whole, out = tmp_path / "whole.jsonl", tmp_path / "out.jsonl"
     command = [sys.executable, "eval_multi_turn.py", "-i", str(source), "-o", str(out), *LOCAL]
@@ -191,22 +176,6 @@ def test_an_evaluation_killed_anywhere_ends_like_an_undisturbed_one(tmp_path, ki
 
 def lines(path):
     return path.read_bytes().count(b"\n") if path.exists() else 0
-
-
-@pytest.mark.slow
-def test_ragged_rows_and_rows_with_only_what_is_required(tmp_path):
-    rng = random.Random(1)
-    rows = []
-    for key, (samples, turns) in enumerate([(3, 2), (1, 2), (3, 1)]):
-        task = add_task(key)
-        rows.append({"id": key, "conversations": dialogues(rng, samples, turns),
-                     "hidden_test_cases": task["hidden_test_cases"]})  # fmt: skip
-    write_jsonl(tmp_path / "in.jsonl", rows)
-    said = run("eval_multi_turn.py", "-i", tmp_path / "in.jsonl", "-o", tmp_path / "out.jsonl", *LOCAL).stdout
-    assert "3 programs are missing" in said and "2 samples are missing" in said
-    made = [row for _, row in read_rows(tmp_path / "out.jsonl")]
-    assert [row["id"] for row in made] == [0, 1, 2]
-    assert all(set(row) == {*rows[0], "all_pass_rates", "exec_status"} for row in made)
 
 
 BAD = {
