@@ -115,16 +115,12 @@ def test_nothing_is_sampled_by_a_dry_run_or_for_a_service_that_is_not_there(serv
     "changes, says",
     [
         (["-i", "none.jsonl"], "none.jsonl"),
-        (["--engine", "transformers", "--model_name", ""], "needs --model_name"),
-        (["--engine", "transformers", "--base_url", "", "--model_name", "none"], "no model could be loaded"),
-        (["--engine", "litellm", "--base_url", "", "--model_name", "nobody"], "knows no provider"),
         (["--engine", "vllm", "--model_name", "other"], "serves scripted"),
         (["--model_name", "other"], "serves scripted"),
         (["--rpm", "5"], "limits of --engine litellm"),
         (["--max_cost", "1"], "no price is known for openai:scripted"),
         (["-o", "tasks.jsonl"], "is the input file"),
         (["-o", "/proc/none/out.jsonl"], "cannot write"),
-        (["--prompts", "none.json"], "prompts 'none.json'"),
         (["--temperature", "-1"], "temperature must be at least 0"),
     ],
 )

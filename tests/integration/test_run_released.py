@@ -210,7 +210,7 @@ def shown(found, name):
     return [row[name] for row in found]
 
 
-@pytest.mark.slow
+@pytest.mark.full
 def test_released_tasks_by_their_names_on_the_hub(tmp_path):
     """As `configs/*-released.yaml` name them: which split is which; what is cached needs no hub."""
     config = tmp_path / "hub.yaml"
