@@ -21,6 +21,13 @@ COMMANDS = {
     "compare": ("cobalt.evaluation.compare", "paired differences of runs, with intervals and tests"),
     "report": ("cobalt.report.build", "one static folder with charts, tables and every trajectory"),
 }
+# words that people try -> where the thing is
+ELSEWHERE = {
+    "bench": "python benchmarks/NAME.py (docs/benchmarks.md)",
+    "study": "scripts/study_tiny.sh",
+    "picture": "python scripts/picture.py",
+    "judge": "python run_llm_judge.py",
+}
 
 
 def usage() -> str:
@@ -47,6 +54,8 @@ def main(argv: list[str] | None = None) -> int:
         sys.argv[0] = f"cobalt {word}"  # what `--help` and errors call the program
         code: int | None = importlib.import_module(COMMANDS[word][0]).main(arguments)
         return code or 0
+    if word in ELSEWHERE:
+        raise InputError(f"there is no command 'cobalt {word}'; use {ELSEWHERE[word]}")
     import difflib
 
     near = difflib.get_close_matches(word, COMMANDS, n=1, cutoff=0.4)

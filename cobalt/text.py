@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from cobalt.errors import InputError
+from cobalt.models import check_model
 from cobalt.schema import Message
 
 THINK_END = "</think>"
@@ -120,6 +121,7 @@ def load_tokenizer(model_name: str) -> Any:
     """The tokenizer of a model folder or hub name. Raises InputError without one or its chat template."""
     from transformers import AutoTokenizer
 
+    check_model(model_name, weights=False)
     try:
         tokenizer = AutoTokenizer.from_pretrained(model_name)
     except Exception as error:  # the hub, the file system and many parsers each raise their own

@@ -5,6 +5,11 @@
 run_training() {
   local recipe=$1 root python profile
   shift
+  case " $* " in *" --help "* | *" -h "*)  # the script's own head, then the flags it passes on
+    sed -n '2,/^[^#]/{s/^# \{0,1\}//p;}' "$0"
+    echo
+    ;;
+  esac
   root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
   python=$root/.venv/bin/python
   [ -x "$python" ] || python=python3

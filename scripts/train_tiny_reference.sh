@@ -2,8 +2,8 @@
 # Make models/tiny-reference again from nothing: train_tiny_reference.sh [OUTPUT] [flags of tiny_reference/make.py]
 set -euo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
-output=${1:-$root/outputs/tiny-reference}
-[ $# -gt 0 ] && shift
+output=$root/outputs/tiny-reference
+case "${1:--}" in -*) ;; *) output=$1 && shift ;; esac
 python=${PYTHON:-$root/.venv/bin/python}
 [ -x "$python" ] || python=python3
 export OMP_NUM_THREADS=1 # results depend on the number of threads; one makes them repeatable

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 from cobalt.engines.base import Completion, Sampling, without_surrogates
 from cobalt.errors import InfraError, InputError
+from cobalt.models import check_model
 from cobalt.schema import Message
 
 if TYPE_CHECKING:  # it loads torch
@@ -192,6 +193,7 @@ def _load(model_path: str) -> tuple[Any, Any]:
     from transformers import AutoModelForCausalLM, AutoTokenizer
     from transformers.utils import logging
 
+    check_model(model_path)
     gpu = torch.cuda.is_available()
     bars = logging.is_progress_bar_enabled()
     logging.disable_progress_bar()

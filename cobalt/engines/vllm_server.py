@@ -23,6 +23,7 @@ from cobalt.cluster import allow_slow_start, amounts
 from cobalt.engines.base import CONTEXT_OVERFLOW, STOP, without_surrogates
 from cobalt.engines.vllm_engine import DEPLOYMENT
 from cobalt.errors import InputError
+from cobalt.models import check_model
 
 _AFFINITY = "ray.serve.experimental.consistent_hash_router.ConsistentHashRouter"
 
@@ -161,6 +162,8 @@ def app(args: Settings) -> Application:
         )
     allow_slow_start()  # `serve run` builds the application, then starts Ray
     given = args.model_dump()
+    if Path(args.model).exists() or Path(args.model).parent.is_dir():
+        check_model(args.model, flag="model")
     if Path(args.model).is_dir():
         given["served_model_name"] = args.served_model_name or args.model
         given["model"] = str(Path(args.model).resolve())

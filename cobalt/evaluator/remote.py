@@ -5,6 +5,7 @@ import logging
 import os
 import random
 import socket
+import sys
 import time
 import urllib.error
 import urllib.request
@@ -141,7 +142,7 @@ class RemoteEvaluator(Evaluator):
 
         Raises InputError where nobody answers or the answer is none of ours, InfraError for a wrong verdict.
         """
-        began, verdict = time.monotonic(), None
+        began, verdict, told = time.monotonic(), None, False
         while True:
             left = began + seconds - time.monotonic()
             try:
@@ -163,6 +164,10 @@ class RemoteEvaluator(Evaluator):
                 kind = InputError if verdict is None else InfraError
                 ask = f"; is {_SERVICE} of this version running there?" if kind is InputError else ""
                 raise kind(f"the evaluator at {self.where} is not ready: {problem[:300]}{ask}")
+            if not told:
+                waits = f"waiting up to {left:.0f} s for the evaluator at {self.where}"
+                print(f"{waits}: {problem[:300]}", file=sys.stderr)
+                told = True
             time.sleep(min(1.0, left))
 
     def foreign(self, answer: str) -> InputError:

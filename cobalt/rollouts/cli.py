@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 from cobalt.cli import Parser, make_progress, parser, positive_int
 from cobalt.engines import check, connect, engine_flags, engine_options, key_flags
-from cobalt.engines.base import ChatEngine
 from cobalt.errors import InputError
-from cobalt.evaluator.base import Evaluator
 from cobalt.evaluator.client import evaluator_flags
 from cobalt.output import failures_path
 from cobalt.pipeline import Summary
@@ -106,8 +104,11 @@ async def carry_out(
     """Open engine and evaluator, then run `stage` or, with --dry_run, say what it would cost; returns the
     exit code.
     """
+    from cobalt.evaluator import connect as connect_evaluator
+
     check_output(source.paths, args.output_file)
-    async with _opened(args) as (engine, evaluator):
+    opened = connect(args.engine, args.model_name, args.base_url, **engine_options(args))
+    async with contextlib.aclosing(opened) as engine:
         given: Prices | None = tuple(args.prices) if args.prices else None
         prices: Prices | None = given or getattr(engine, "price", lambda: None)()
         if args.max_cost is not None and prices is None:
@@ -117,31 +118,20 @@ async def carry_out(
             )
         size = sum(len(settings.prompts.system) + len(row["instruction"]) for row in source)
         prompt = size // _CHARACTERS_PER_TOKEN // len(source)
-        if args.dry_run:
-            print(_estimate(len(source), programs, turns, prompt, settings.max_tokens, prices))
-            return 0
-        first = _dollars((prompt, settings.max_tokens), prices) if prices else 0.0
-        with make_progress() as progress:
-            summary = await stage(
-                source, args.output_file, engine, evaluator, settings, concurrency=args.concurrency,
-                budget=Budget(args.max_cost, given, first), progress=progress,
-            )  # fmt: skip
-    print(closing_line(summary))
-    return summary.exit_code
-
-
-@contextlib.asynccontextmanager
-async def _opened(args: argparse.Namespace) -> AsyncIterator[tuple[ChatEngine, Evaluator]]:
-    """Engine and evaluator of the flags, both known to answer, closed at the end."""
-    from cobalt.evaluator import connect as connect_evaluator
-
-    engine = connect(args.engine, args.model_name, args.base_url, **engine_options(args))
-    try:
+        if args.dry_run:  # first, as it needs neither a key nor a service
+            print(_estimate(len(source), programs, turns, prompt, settings.max_tokens, prices), flush=True)
         await check(engine)
         with connect_evaluator(args.evaluator, workers=args.workers) as evaluator:
-            yield engine, evaluator
-    finally:
-        await engine.aclose()
+            if args.dry_run:
+                return 0
+            first = _dollars((prompt, settings.max_tokens), prices) if prices else 0.0
+            with make_progress() as progress:
+                summary = await stage(
+                    source, args.output_file, engine, evaluator, settings, concurrency=args.concurrency,
+                    budget=Budget(args.max_cost, given, first), progress=progress,
+                )  # fmt: skip
+    print(closing_line(summary))
+    return summary.exit_code
 
 
 def _estimate(

@@ -11,6 +11,7 @@ from typing import Any
 
 import cobalt
 from cobalt.errors import InputError
+from cobalt.models import check_model, similar
 from cobalt.prompts import load, near
 from cobalt.training import checkpoint, own_recipe, scoring
 from cobalt.training.data import check_files
@@ -235,9 +236,8 @@ def _resolved(files: Files) -> Any:
 def _model_path(model: str, *, local: bool) -> str:
     folder = Path(model)
     if folder.is_dir():
-        if not (folder / "config.json").is_file():
-            raise InputError(f"--model {model}: no config.json there, so it is no Hugging Face model folder")
+        check_model(folder, flag="--model")
         return str(folder.resolve())
     if local or folder.is_absolute() or str(model).startswith("."):
-        raise InputError(f"--model {model}: no such folder")
+        raise InputError(f"--model {model}: no such folder{similar(folder)}")
     return model

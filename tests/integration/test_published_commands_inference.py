@@ -144,8 +144,10 @@ def test_what_a_provider_needs_is_asked_for_and_a_dry_run_tells_the_price(
 ):
     monkeypatch.delenv("OPENAI_API_KEY", raising=False)
     args = ["-i", str(tasks), "-o", str(tmp_path / "out.jsonl"), "--evaluator", "local", "--workers", "1"]
-    with pytest.raises(InputError, match="set OPENAI_API_KEY"):
-        main(args, default_engine="litellm")
+    for more in ([], ["--dry_run"]):  # which tells the price first
+        with pytest.raises(InputError, match="set OPENAI_API_KEY"):
+            main([*args, *more], default_engine="litellm")
+    assert "about $" in capsys.readouterr().out
     with pytest.raises(InputError, match="LiteLLM knows no provider"):
         main([*args, "--model_name", "nobody"], default_engine="litellm")
     assert main([*args, "--dry_run", "--openai_api_key", CANARY], default_engine="litellm") == 0

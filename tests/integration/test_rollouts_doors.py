@@ -115,6 +115,7 @@ def test_nothing_is_sampled_by_a_dry_run_or_for_a_service_that_is_not_there(serv
     "changes, says",
     [
         (["-i", "none.jsonl"], "none.jsonl"),
+        (["--engine", "transformers", "--base_url", "", "--model_name", "none"], "no such folder"),
         (["--engine", "vllm", "--model_name", "other"], "serves scripted"),
         (["--model_name", "other"], "serves scripted"),
         (["--rpm", "5"], "limits of --engine litellm"),

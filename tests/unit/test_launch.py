@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import subprocess
 from pathlib import Path
@@ -42,6 +43,11 @@ def test_scripts_say_what_is_missing(name, maker, tmp_path):
     )  # fmt: skip
     assert missing.returncode == 2 and missing.stderr.startswith("error: --model")
     assert list(tmp_path.iterdir()) == []
+
+
+def test_help_of_a_script_tells_its_variables_and_the_flags(tmp_path):
+    said = script("verpo", "--help", cwd=tmp_path).stdout
+    assert re.search(r"(?s)MODEL .*TRAIN_FILE .*OUTPUT .*GPUS NODES.*usage: cobalt train.*--val_file", said)
 
 
 @pytest.fixture
@@ -152,9 +158,17 @@ def test_stopped_and_finished_runs_both_end_with_0(monkeypatch, capsys):
     ],
 )
 def test_mistakes_are_told_before_anything_starts(tmp_path, arguments, message, capsys):
-    (tmp_path / "config.json").write_text("{}")
     out = tmp_path / "out"
-    given = ["--train_file", "none", "--model", str(tmp_path), "-o", str(out), "--profile", "cpu"]
+    given = [
+        "--train_file",
+        "none",
+        "--model",
+        str(ROOT / "models" / "tiny-reference"),
+        "-o",
+        str(out),
+        "--profile",
+        "cpu",
+    ]
     with pytest.raises((InputError, SystemExit)) as error:
         cli.main([*given, *arguments])
     assert message in f"{error.value}{capsys.readouterr().err}" and not out.exists()

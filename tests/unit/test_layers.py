@@ -13,7 +13,7 @@ ROOT = Path(__file__).parents[2]
 
 # A unit (module or package under cobalt/) may import itself and what stands before it, row by row.
 LAYERS = [
-    *("errors", "cli", "files", "hub", "rows", "schema", "kinds", "testcases", "prompts", "text"),
+    *("errors", "cli", "files", "hub", "models", "rows", "schema", "kinds", "testcases", "prompts", "text"),
     *("stats", "output", "manifest", "pipeline", "convert", "cluster", "sandbox"),
     *("evaluator", "engines", "tasks", "rewards", "contexts"),
     *("rollouts", "training", "evaluation", "report"),

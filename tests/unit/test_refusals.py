@@ -45,7 +45,7 @@ def test_trainings_that_cannot_be_resumed(tmp_path):
         ask("here")
     with pytest.raises(InputError, match=r"--model somewhere: no such folder"):
         ask("never")
-    with pytest.raises(InputError, match=r"no config\.json there, so it is no Hugging Face model folder"):
+    with pytest.raises(InputError, match=r"no config\.json there, so this is no Hugging Face model folder"):
         ask("auto", tmp_path)
     step = tmp_path / "checkpoints" / "global_step_3"
     (step / "actor").mkdir(parents=True)

@@ -226,7 +226,7 @@ def test_wrong_inputs_start_nothing(tmp_path):
         train(**given)
     with pytest.raises(InputError, match=r"--model nowhere: no such folder"):
         train(**given | {"model": "nowhere"})
-    (tmp_path / "model" / "config.json").write_text("{}")
+    given["model"] = Path(__file__).parents[2] / "models" / "tiny-reference"
     with pytest.raises(InputError, match=r"validation data .* in a file for validation"):
         train(**given | {"val_file": good})
     with pytest.raises(InputError, match="reward profile 'kind' is unknown"):
