@@ -170,7 +170,8 @@ ROLLOUT += ["--workers", "1", "--model_name", "gpt-5", "--engine"]
     ],
 )
 def test_what_needs_an_extra_says_which(clean, files, command, extra):
-    (clean / "away" / "config.json").write_text("{}")
+    for name in ("config.json", "pytorch_model.bin"):  # enough for a model that is not opened
+        (clean / "away" / name).write_text("{}")
     said = call(clean, *command, code=2).stderr
     assert "Traceback" not in said and said.startswith("error") == (extra != "report")
     assert re.search(rf"pip install .cobalt\[{extra}\].$", said.splitlines()[-1]), said
