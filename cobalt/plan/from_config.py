@@ -10,7 +10,7 @@ from pathlib import Path
 from cobalt import prompts
 from cobalt.config import recipes
 from cobalt.config.config import Config
-from cobalt.config.sections import EvaluationSet, Perturb
+from cobalt.config.evaluation_sections import EvaluationSet, Perturb
 from cobalt.plan.assumptions import Assumptions, shape
 from cobalt.plan.workload import Sampling, Training, Workload
 from cobalt.training.config import is_own

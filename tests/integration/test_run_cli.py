@@ -1,6 +1,7 @@
 """`cobalt run`: dry runs of every configuration, parts of a run, changes, tasks from files, refusals."""
 
 import json
+import re
 from pathlib import Path
 
 import doors
@@ -85,6 +86,30 @@ def test_bad_input_is_one_line_and_exit_code_2(tmp_path, arguments, said):
     assert said in done.stderr
     assert done.stderr.startswith("error: ") and done.stderr.count("\n") == 1
     assert {path.name for path in tmp_path.iterdir()} == {"bad.yaml", "small.yaml"}
+
+
+def test_an_engine_of_ones_own_collects(tmp_path, capsys):
+    """As the doors take it: loaded by a dry run, named in the manifest, its file a part of the run."""
+    text = (ROOT / "examples" / "engine" / "template_engine.py").read_text()
+    (engine := tmp_path / "mine.py").write_text(text)
+    tiny.write_splits(tmp_path, seed=0, train=3, dev=2, heldout=2)
+    (config := tmp_path / "own.yaml").write_text(
+        "name: own\ntasks: {family: files, train_file: train.jsonl, dev_file: dev.jsonl, "
+        "heldout_file: heldout.jsonl}\n" + MODEL.replace("}", ", engine: 'mine.py:TemplateEngine'}")
+    )
+    assert run(config, "--dry_run") == 0
+    with pytest.raises(InputError, match=r"own\.yaml: 'model\.engine': engine .*mine\.py has no Other"):
+        run(config, "--dry_run", "--set", "model.engine=mine.py:Other")
+    assert run(config, "--until", "repair") == 0
+    single = tmp_path / "out" / "collect" / "single.jsonl"
+    made = json.loads((tmp_path / "out" / "collect" / "single.jsonl.manifest.json").read_text())
+    assert (
+        made["settings"]["model"].startswith("template:") and "print(max(n) - min(n))" in single.read_text()
+    )
+    capsys.readouterr()
+    engine.write_text(text + "\n# changed\n")
+    assert run(config, "--until", "repair", "--dry_run") == 0
+    assert re.search(r"collect +runs \(.*engine_sha256", capsys.readouterr().out)
 
 
 def test_tasks_from_taco_and_livecodebench_files(tmp_path, capsys):
