@@ -15,8 +15,6 @@ from pathlib import Path
 
 import pytest
 import yaml
-
-sys.path.append(str(Path(__file__).parents[1]))
 from docs_blocks import CHECKED, ROOT, RUN, Block, blocks, pages
 
 from cobalt import __main__ as cli
