@@ -8,7 +8,7 @@ from typing import Any
 
 from cobalt.errors import InputError
 from cobalt.evaluation.evaluated_rows import Outcomes
-from cobalt.evaluation.format import points, quoted, rate
+from cobalt.evaluation.format import percent, points, quoted, rate
 from cobalt.evaluation.summary import summarize
 from cobalt.rollouts.inputs import tests_of
 from cobalt.rows import Row, read_rows
@@ -34,7 +34,7 @@ def turn_table(summary: dict[str, Any], title: str) -> None:
         cells = [
             str(turn + 1), rate(summary["pass_at_1"][turn], quoted(ends)),
             points(gain) if turn and gain else "", *([rate(*at_most)] if most != "1" else []),
-            rate(public[turn], (None, None)), rate(summary["no_code"][turn], (None, None)),
+            percent(public[turn]), percent(summary["no_code"][turn]),
         ]  # fmt: skip
         table.add_row(*map(Text, cells))
     console = Console(highlight=False, markup=False)

@@ -24,7 +24,7 @@ from cobalt.run.evaluate import main, task_set
 
 ROOT = Path(__file__).resolve().parents[2]
 TEMPLATE = f"{ROOT / 'examples/engine/template_engine.py'}:TemplateEngine"
-TASKS, SAMPLES, TURNS = 8, 2, 3
+TASKS, SAMPLES, TURNS = 12, 2, 3
 
 
 def command(*words):
@@ -52,7 +52,7 @@ def test_a_served_model_is_evaluated_killed_and_continued(tasks, tmp_path):
         )
         assert f"{TASKS} tasks, {TASKS * SAMPLES * TURNS} completions" in said.stdout, said.stderr
         assert not requests and [path.name for path in tmp_path.iterdir()] == ["tasks.jsonl"]
-        for paid in (6, 28):  # in the first turn, in a later one
+        for paid in (8, 40):  # in the first turn, in a later one
             process = subprocess.Popen(command(*how, "-o", out), stderr=subprocess.DEVNULL, env=env)
             while len(requests) < paid and process.poll() is None:
                 time.sleep(0.01)

@@ -51,6 +51,12 @@ EXAMPLES = {
     )
     | {"all_acc": [0.5, None]},
     "judged turn errors": {"id": 1, "classification": ["(1) Hard Coding"], "responses": ["x"]},
+    "evaluated completions": {
+        "id": 1,
+        "responses": ["x"],
+        "all_pass_rates": [[1.0]],
+        "exec_status": [["ok"]],
+    },
     "reference verdicts": {"id": 1, "verified": None, "tried": 0},
     "overlaps": {"id": 1, "problem": "p", "shared": 2},
     "rejected rows": {"where": "x:1", "error": "bad", "text": "{"},
