@@ -56,8 +56,8 @@ def _data(job: Job) -> Stage:
         counts, left_out, shared = write_tasks(job)
         if left_out and job.view is not None:
             job.view.note(f"{left_out} training tasks left out: development or held-out tasks say the same")
-        for said in shared if job.view is not None else ():
-            job.view.note(f"warning: {said}")
+        if shared and job.view is not None:
+            job.view.note(f"warning: {'; '.join(shared)}")
         facts = {"splits": counts, "left_out": left_out, "shared": shared}
         return Outcome(0, sum(counts.values()), facts)
 
