@@ -13,6 +13,7 @@ from cobalt.errors import InputError
 # word of the command line -> (module, what it does)
 COMMANDS = {
     "run": ("cobalt.run.cli", "run the stages of a configuration (what `make demo` does)"),
+    "eval": ("cobalt.run.evaluate", "Pass@1 by turn of one model, named or served, on a file of tasks"),
     "train": ("cobalt.training.cli", "train by a recipe"),
     "plan": ("cobalt.plan.cli", "what a run takes: tokens, hours, disk, money, with the arithmetic"),
     "stored_groups": ("cobalt.training.offline_data", "groups of stored completions, for offline recipes"),

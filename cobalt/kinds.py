@@ -54,7 +54,9 @@ KINDS = (
           ("id",), "preproc/run_perturbation.py",
           f"{_RUNNERS}, {_MULTI}, extract_turn_level_errors.py", "id"),
     Kind("single-turn completions", schema.SingleTurnRow, ("responses",),
-          ("id", "responses"), _RUNNERS, f"{_MULTI}, cobalt stored_groups", "id"),
+          ("id", "responses"), _RUNNERS, f"{_MULTI}, eval_multi_turn.py, cobalt stored_groups", "id"),
+    Kind("evaluated completions", schema.SingleEvalRow, ("responses", "all_pass_rates"),
+          ("id", "responses", "all_pass_rates"), "eval_multi_turn.py", "cobalt compare, cobalt report", "id"),
     Kind("trajectories", schema.TrajectoryRow, ("conversations",),
           ("id", "conversations"), _MULTI, "eval_multi_turn.py", "id"),
     Kind("evaluated trajectories", schema.EvalRow, ("all_pass_rates", "conversations"),
@@ -96,7 +98,7 @@ USES: dict[str, dict[str, tuple[str, ...]]] = {
     "tasks": _RUN | {
         "preproc/run_perturbation.py": ("public_test_cases",),
         "preproc/verl_preproc_single_turn.py": ("instruction", "test_cases"),
-        "cobalt run (tasks.train_file, tasks.dev_file)": (
+        "cobalt eval, cobalt run (tasks.train_file, tasks.dev_file)": (
             "instruction|question", "test_cases|public_test_cases", "test_cases|hidden_test_cases",
         ),
     },
@@ -109,7 +111,7 @@ USES: dict[str, dict[str, tuple[str, ...]]] = {
     },
     "single-turn completions": {
         "run_multi_turn_*.py": ("instruction", "public_test_cases"),
-        "eval_multi_turn.py, after them": ("hidden_test_cases",),
+        "eval_multi_turn.py": ("hidden_test_cases",),
         "preproc/process_multi_turn_taco.py, after them": ("test_cases", "difficulty"),
         "cobalt stored_groups": ("instruction", "exec_results"),
     },

@@ -65,22 +65,35 @@ _JUDGE_INSTRUCTION = """## Problem
 class Prompts:
     """The texts of a dialogue, and of the conversation with a judge of turn errors.
 
-    `instruction` holds `{statement}` once, `feedback` holds `{feedback}` once, after FEEDBACK_MARKER and a
-    newline; `all_passed` begins with ALL_PASSED_MARKER; `judge_system` has VERDICT_MARKER and
-    `judge_instruction` each of JUDGE_FIELDS once, in braces. Raises InputError where that does not hold.
+    What a key must hold stands under it (docs/reference/prompts.md is made from it). Raises InputError where
+    that does not hold.
     """
 
     system: str
+    """The system message of every dialogue."""
     instruction: str
+    """The first user message; `{statement}` once, where the problem stands."""
     feedback: str
+    """The user message after a program: the line `Here is the execution feedback:`, and below it, once,
+    `{feedback}`. Before that line it must not say `The code has passed all public test cases`."""
     all_passed: str
+    """Stands for `{feedback}` where every public test passed; begins with `The code has passed all public
+    test cases`."""
     no_code: str
+    """Stands for `{feedback}` where the response holds no code block."""
+    failing_tests: int = 1
+    """How many failing public tests `{feedback}` tells: the first ones, a blank line between. At least 1."""
     judge_system: str = _JUDGE_SYSTEM
+    """The judge's system message; says that a verdict is given as `Final Verdict:`."""
     judge_instruction: str = _JUDGE_INSTRUCTION
+    """What a judge is asked: `{question}`, `{previous_code}`, `{feedback}`, `{current_code}` and `{patch}`,
+    each once."""
 
     def __post_init__(self) -> None:
+        if type(self.failing_tests) is not int or self.failing_tests < 1:
+            raise InputError(f"'failing_tests' must be a whole number from 1, got {self.failing_tests!r}")
         for name, text in vars(self).items():
-            if not isinstance(text, str):
+            if not isinstance(text, str) and name != "failing_tests":
                 raise InputError(f"prompt '{name}' must be a string")
         holes = {"instruction": ("statement",), "feedback": ("feedback",), "judge_instruction": JUDGE_FIELDS}
         for name, fields in holes.items():
@@ -108,7 +121,7 @@ class Prompts:
         return [{"role": "system", "content": self.system}, {"role": "user", "content": instruction}]
 
     def feedback_message(self, text: str | None) -> str:
-        """The user message after a program: `text` is the feedback of its first failing public test.
+        """The user message after a program: `text` is the feedback of its first failing public test(s).
 
         None says that every public test passed; that is told in the place of feedback.
         """
@@ -123,8 +136,10 @@ class Prompts:
 
     @property
     def sha256(self) -> str:
-        """Hash of the texts of a dialogue, for manifests."""
-        return settings_hash({k: v for k, v in vars(self).items() if not k.startswith("judge_")})
+        """Hash of the texts of a dialogue, for manifests; what is as published leaves it as it was."""
+        plain = {"failing_tests": 1}
+        texts = {k: v for k, v in vars(self).items() if not k.startswith("judge_")}
+        return settings_hash({k: v for k, v in texts.items() if plain.get(k) != v})
 
     @property
     def judge_sha256(self) -> str:
@@ -228,10 +243,11 @@ def load(spec: str) -> Prompts:
     except ValueError as error:
         raise InputError(f"{path}: not valid JSON ({error})") from None
     names = [field.name for field in dataclasses.fields(Prompts)]
-    needed = [name for name in names if not name.startswith("judge_")]
+    needed = [name for name in names if not name.startswith("judge_") and name != "failing_tests"]
     if not isinstance(texts, dict) or not set(needed) <= set(texts) <= set(names):
         raise InputError(
-            f"{path}: must be a JSON object with exactly the keys {', '.join(names)} (judge_*: or not)"
+            f"{path}: must be a JSON object with exactly the keys {', '.join(names)} (failing_tests, "
+            "judge_*: optional)"
         )
     try:
         return Prompts(**texts)

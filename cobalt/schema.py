@@ -137,6 +137,15 @@ class SingleTurnRow(TaskRow, total=False):
     usage: Annotated[list[Any], Doc("`{prompt_tokens, completion_tokens, ...}`", "[S]; [T][S] there")]
 
 
+class SingleEvalRow(SingleTurnRow, total=False):
+    """A single-turn row with the hidden tests."""
+
+    all_pass_rates: Annotated[
+        list[list[float | None]], Doc("share of hidden tests passed, in [0, 1]", "[S][1]")
+    ]
+    exec_status: Annotated[list[list[str]], Doc("as of evaluated trajectories", "[S][1]", ours=True)]
+
+
 class TrajectoryRow(SingleTurnRow, total=False):
     """Dialogues of several programs."""
 

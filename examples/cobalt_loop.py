@@ -29,6 +29,7 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 from cobalt.contexts.select import select
 from cobalt.contexts.slice import slices
 from cobalt.errors import InfraError
+from cobalt.evaluation.format import interval, percent
 from cobalt.evaluator import LocalEvaluator
 from cobalt.prompts import TINY
 from cobalt.rewards.cobalt import PLAIN, shaped_reward
@@ -112,10 +113,8 @@ class Policy:
             logits = self.model(token, attention_mask=seen, position_ids=places, past_key_values=cache).logits
         parts = [torch.cat(each, 1).split(n) for each in zip(*columns, strict=True)]
         texts = [self.tokenizer.batch_decode(each, skip_special_tokens=True) for each in parts[0]]
-        return [
-            Group(torch.tensor([prompt]), *of_prompt)
-            for prompt, *of_prompt in zip(prompts, *parts, texts, strict=True)
-        ]
+        rows = zip(prompts, *parts, texts, strict=True)
+        return [Group(torch.tensor([prompt]), *of_prompt) for prompt, *of_prompt in rows]
 
     def log_probs(self, group: Group) -> torch.Tensor:
         """log pi(token | all before it), [n, T], of use where the mask is 1.
@@ -288,8 +287,8 @@ def run(settings: Settings) -> list[Interval]:
     for turn in range(settings.turns):
         old, new = ([sum(d.solved[turn] for d in g) / len(g) for g in groups] for groups in (before, after))
         gains.append(paired_bootstrap(new, old))
-        shown = [100 * value for value in (sum(old) / len(old), sum(new) / len(new), *gains[turn][:3])]
-        print("turn {}: {:.1f}, {:.1f}, {:+.1f} [{:.1f}, {:.1f}]".format(turn + 1, *shown))
+        gain = f"{100 * gains[turn].mean:+.1f} {interval(gains[turn][1:3], 100, sign=True)}"
+        print(f"turn {turn + 1}: {percent(sum(old) / len(old))}, {percent(sum(new) / len(new))}, {gain}")
     return gains
 
 

@@ -1,4 +1,4 @@
-"""Hooks of mkdocs: pages from files outside docs/, and the reference from the code.
+"""Hooks of mkdocs: pages from files outside docs/, and the Python reference from the code.
 
 Needs PyYAML and rich beside mkdocs (both come along), not the libraries of training.
 """
@@ -6,16 +6,11 @@ Needs PyYAML and rich beside mkdocs (both come along), not the libraries of trai
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 import importlib
 import inspect
-import io
 import os
 import re
-import runpy
 import sys
-import types
-import typing
 from pathlib import Path
 from typing import Any
 
@@ -54,9 +49,7 @@ def generated() -> dict[str, str]:
     """Text by page, of all pages that are no files in docs/."""
     return {page: _moved(page, source) for page, source in OUTSIDE.items()} | {
         "project/threats.md": threats(),
-        "reference/commands.md": commands(),
-        "reference/configuration.md": configuration(),
-        "reference/training.md": training(),
+        "reference/files.md": files(),
         "reference/python.md": python(),
     }
 
@@ -106,107 +99,17 @@ def threats() -> str:
     return head + _links("".join(parts), ROOT / "docs" / "execution.md", "project/threats.md")
 
 
-def commands() -> str:
-    """The help of every command and door."""
-    from cobalt import __main__ as cli
-
-    text = "# Commands and flags\n\nMade from the code: what `--help` says.\n\n## cobalt\n\n"
-    text += f"```text\n{cli.usage()}\n```\n"
-    os.environ["COLUMNS"] = "110"
-    for words in cli.COMMANDS:
-        given = words.split()
-        for more in (["check"], ["fields"]) if words == "data" else ([],):
-            text += f"\n### cobalt {' '.join([*given, *more])}\n\n"
-            text += _help(lambda given=given, more=more: cli.main([*given, *more, "--help"]), "cobalt")
-    doors = [
-        *sorted(ROOT.glob("*.py")),
-        *sorted((ROOT / "preproc").glob("*.py")),
-        ROOT / "scripts/import_prompts.py",
-    ]
-    text += "\n## Doors\n"
-    for door in doors:
-        source = door.read_text(encoding="utf-8")
-        if "run_main" in source:
-            text += f"\n### {door.relative_to(ROOT)}\n\n"
-            text += _help(lambda door=door: runpy.run_path(str(door), run_name="__main__"), door.name)
-    return text
-
-
-def _help(call: Any, name: str) -> str:
-    out, before = io.StringIO(), sys.argv
-    sys.argv = [name, "--help"]
-    try:
-        with contextlib.redirect_stdout(out), contextlib.suppress(SystemExit):
-            call()
-    except ModuleNotFoundError as error:
-        return f"Needs {error.name}, which is not installed where this page was made.\n"
-    finally:
-        sys.argv = before
-    return f"```text\n{out.getvalue().rstrip()}\n```\n"
-
-
-def configuration() -> str:
-    """Every key that `cobalt run` knows, from the dataclasses that check it, and the shipped files."""
-    from cobalt.config.config import Config
-
-    text = "# Run configuration\n\nThe keys of `cobalt run CONFIG.yaml`, from the code that checks them.\n"
-    text += _section(Config, "")
-    text += "\n## Shipped configurations\n"
-    for path in sorted((ROOT / "configs").glob("*.yaml")):
-        text += (
-            f"\n### {path.relative_to(ROOT)}\n\n```yaml\n{path.read_text(encoding='utf-8').rstrip()}\n```\n"
-        )
-    return text
-
-
-def _section(kind: Any, name: str) -> str:
-    hints = typing.get_type_hints(kind, include_extras=True)
-    about = inspect.getdoc(kind) or ""
-    text = f"\n## {name or 'The file'}\n\n{about}\n\n| key | type | default |\n|---|---|---|\n"
-    below = ""
-    for field in dataclasses.fields(kind):
-        inner = _dataclass_in(hints[field.name])
-        if inner is not None:
-            below += _section(inner, f"{name}.{field.name}".lstrip("."))
-        default = field.default
-        if default is dataclasses.MISSING:
-            left_out = "the recipe's" if name in ("train", "sampling") else "required"
-            default = left_out if field.default_factory is dataclasses.MISSING else ""
-        shown = default if default in ("", "required", "the recipe's") else f"`{default!r}`"
-        text += f"| `{field.name}` | {_type(hints[field.name])} | {shown} |\n"
-    return text + below
-
-
-def _dataclass_in(hint: Any) -> Any:
-    inside = [hint, *typing.get_args(hint)]
-    return next((each for each in inside if dataclasses.is_dataclass(each) and isinstance(each, type)), None)
-
-
-def _type(hint: Any) -> str:
-    if hint is type(None):
-        return "null"
-    if typing.get_origin(hint) in (typing.Union, types.UnionType):
-        return " or ".join(map(_type, typing.get_args(hint)))
-    if typing.get_origin(hint) is list:
-        return f"list of {_type(typing.get_args(hint)[0])}"
-    if typing.get_origin(hint) is typing.Annotated:
-        base, *rules = typing.get_args(hint)
-        bounds = [bound for rule in rules for bound in getattr(rule, "metadata", [])]
-        low, high = ([getattr(each, end) for each in bounds if hasattr(each, end)] for end in ("ge", "le"))
-        ends = f"{max(low, default='')} to {min(high, default='')}".strip()
-        return f"{_type(base)}, {ends}" if low or high else _type(base)
-    text = getattr(hint, "__name__", str(hint)) if isinstance(hint, type) else str(hint)
-    text = re.sub(r"typing\.|cobalt\.[\w.]*\.", "", text)
-    return "`" + text.replace("|", "or") + "`"
-
-
-def training() -> str:
-    """The files of verl/config."""
-    text = "# Training configuration\n\nThe files of `verl/config`, composed in the order of `train.yaml`. "
-    text += "Any key can be overridden on the command line of `cobalt train` (`key=value`).\n"
-    for path in sorted((ROOT / "verl" / "config").rglob("*.yaml"), key=lambda path: (len(path.parts), path)):
-        name = path.relative_to(ROOT / "verl" / "config")
-        text += f"\n## {name}\n\n```yaml\n{path.read_text(encoding='utf-8').rstrip()}\n```\n"
+def files() -> str:
+    """The shipped configurations, and the files of verl/config."""
+    text = "# Configuration files\n\nThose of `cobalt run`, then those of a training, composed in the order "
+    text += (
+        "of `train.yaml`. Keys: [run configuration](configuration.md), [training settings](training.md).\n"
+    )
+    folders = ROOT / "configs", ROOT / "verl" / "config"
+    for folder in folders:
+        for path in sorted(folder.rglob("*.yaml"), key=lambda path: (len(path.parts), path)):
+            name, given = path.relative_to(ROOT), path.read_text(encoding="utf-8").rstrip()
+            text += f"\n## {name}\n\n```yaml\n{given}\n```\n"
     return text
 
 

@@ -10,7 +10,6 @@ import json
 import re
 import sys
 from collections.abc import Callable, Iterable
-from dataclasses import asdict
 from pathlib import Path
 
 from cobalt.cli import parser, run_main
@@ -193,7 +192,7 @@ def main(argv: list[str] | None = None) -> int:
     atomic_write(args.output_file, json.dumps(texts, indent=2, ensure_ascii=False) + "\n")
     for name, text in found.items():
         print(f"{name}: {text.where}")
-    if len(found) < len(asdict(prompts)):
+    if not any(name.startswith("judge_") for name in found):
         print("no judge in this clone: its prompts stay those of this project")
     print(f"{args.output_file}: {len(found)} prompts, sha256 {prompts.sha256}, judge {prompts.judge_sha256}")
     return 0

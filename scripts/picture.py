@@ -6,7 +6,7 @@ import matplotlib
 
 from cobalt.cli import parser, run_main
 from cobalt.errors import InputError
-from cobalt.report.charts import LIGHT, pass_by_turn
+from cobalt.report.charts import LIGHT, pass_by_turn, stamped
 from cobalt.report.render import arms_of
 from cobalt.report.results import read_results
 from cobalt.report.tables import set_name
@@ -24,9 +24,11 @@ def main(argv: list[str] | None = None) -> int:
     if args.output.suffix not in SUFFIXES:
         raise InputError(f"{args.output}: a picture's name ends in {', '.join(SUFFIXES)}")
     results = read_results(args.run / "results.json" if args.run.is_dir() else args.run)
-    drawing = pass_by_turn(arms_of(results), COLOURS, 1)
+    drawing = pass_by_turn(arms_of(results), COLOURS)
     title = f"{results['tasks']} {set_name(results)} tasks, {results['samples_per_task']} dialogues each"
     drawing.axes[0].set_title(title, loc="left", fontsize=10, color=COLOURS["ink"])
+    if results.get("smoke"):
+        stamped(drawing, COLOURS)
     undated = {"metadata": {"Date": None}} if args.output.suffix == ".svg" else {}
     with matplotlib.rc_context({"svg.fonttype": "none", "svg.hashsalt": "picture"}):
         drawing.savefig(args.output, dpi=160, facecolor="white", **undated)

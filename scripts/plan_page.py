@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import contextlib
 import io
-import re
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+
+from reference import renewed as renewed_parts
 
 from cobalt.cli import parser, run_main
 from cobalt.files import atomic_write
@@ -75,17 +76,11 @@ PARTS: dict[str, Callable[[], str]] = {
 
 
 def renewed(text: str) -> str:
-    """The page with its made parts, between ``<!-- NAME -->`` and ``<!-- end -->``, made again.
+    """The page with its made parts made again. Run from the project's folder.
 
-    Run from the project's folder. Raises ValueError for a page that lacks a part.
+    Raises ValueError for a page that lacks a part.
     """
-    for name, make in PARTS.items():
-        pattern = re.compile(rf"(<!-- {name} -->\n).*?(\n<!-- end -->)", re.DOTALL)
-        if len(pattern.findall(text)) != 1:
-            raise ValueError(f"the page must hold <!-- {name} --> ... <!-- end --> once")
-        made = make()
-        text = pattern.sub(lambda found, made=made: f"{found[1]}{made}{found[2]}", text)  # type: ignore[misc]
-    return text
+    return renewed_parts(text, PARTS)
 
 
 def main(argv: list[str] | None = None) -> int:

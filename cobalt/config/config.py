@@ -10,8 +10,11 @@ from typing import Annotated
 from pydantic import Field
 from pydantic.dataclasses import dataclass
 
+from cobalt.config import evaluation_sections as after
 from cobalt.config import sections as of
 from cobalt.config.sections import KNOWN_KEYS, SPLITS, Count, Text
+from cobalt.engines import ENGINES, OWN
+from cobalt.engines import is_own as is_own_engine
 from cobalt.errors import InputError
 from cobalt.evaluator.client import check_spec
 from cobalt.rewards.cobalt import PROFILES
@@ -26,20 +29,23 @@ _RESERVED = ("reference", "perturbed")
 
 @dataclass(frozen=True, config=KNOWN_KEYS, kw_only=True)
 class Config:
-    """One run. `perturb` null leaves out the stages perturb and hack_analysis."""
+    """One run: a name, and sections that may all be left out."""
 
     name: Text
+    """Of the run, in its report and plan."""
     schema: Annotated[Count, Field(le=1)] = 1
+    """Version of this format."""
     tasks: of.Tasks = field(default_factory=of.Tasks)
     model: of.Model = field(default_factory=of.Model)
     sampling: of.Sampling
     collect: of.Collect = field(default_factory=of.Collect)
     contexts: of.Contexts = field(default_factory=of.Contexts)
     train: of.Train
-    evaluate: of.Evaluate = field(default_factory=of.Evaluate)
-    perturb: of.Perturb | None = field(default_factory=of.Perturb)
-    hack_analysis: of.HackAnalysis = field(default_factory=of.HackAnalysis)
-    controls: of.Controls = field(default_factory=of.Controls)
+    evaluate: after.Evaluate = field(default_factory=after.Evaluate)
+    perturb: after.Perturb | None = field(default_factory=after.Perturb)
+    """Null leaves out the stages perturb and hack_analysis."""
+    hack_analysis: after.HackAnalysis = field(default_factory=after.HackAnalysis)
+    controls: after.Controls = field(default_factory=after.Controls)
     execution: of.Execution = field(default_factory=of.Execution)
 
     def __post_init__(self) -> None:
@@ -116,7 +122,9 @@ def _tasks(config: Config) -> Iterator[str]:
 
 def _model(config: Config) -> Iterator[str]:
     model, serving = config.model, config.execution.serving
-    remote = model.engine in ("openai", "litellm")
+    remote, own = model.engine in ("openai", "litellm"), is_own_engine(model.engine)
+    if model.engine not in ENGINES and not own:
+        yield f"'model.engine' must be one of {', '.join(ENGINES)}, or {OWN}; got '{model.engine}'"
     runs = "'model.trained_engine' is missing: {} the trained models; choose transformers or vllm"
     if model.engine == "openai" and not model.base_url:
         yield "'model.base_url' is missing, which engine openai needs"
@@ -124,7 +132,7 @@ def _model(config: Config) -> Iterator[str]:
         yield "'model.base_url' does not go with engine transformers, which runs in this process"
     if remote and model.trained_engine is None:
         yield runs.format(f"engine {model.engine} cannot run")
-    if not remote and model.served_name is not None and model.base_url is None:
+    if not (remote or own) and model.served_name is not None and model.base_url is None:
         yield "'model.served_name' is the model's name at 'model.base_url', which is missing"
     if model.engine == "vllm" and model.base_url and model.trained_engine is None:
         yield runs.format("the server at 'model.base_url' does not serve")

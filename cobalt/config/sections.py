@@ -1,4 +1,7 @@
-"""The sections of a configuration file. Sizes that are left out in `train` are those of the recipe."""
+"""The sections of a configuration file. Sizes that are left out in `train` are those of the recipe.
+
+The text under a key is what it means; docs/reference/configuration.md is made from it (scripts/reference.py).
+"""
 
 from __future__ import annotations
 
@@ -39,39 +42,57 @@ TINY_TASKS = {"train": 150, "dev": 100, "heldout": 300}
 
 @dataclass(frozen=True, config=KNOWN_KEYS)
 class Tasks:
-    """Where the tasks of training, development and held-out splits come from.
-
-    `family` `tiny`: the project's own tasks, drawn, disjoint by structure; the counts say how many. `taco`:
-    TACO-verified (`source`: a file or a data set of the hub), filtered, verified and split as by
-    `preproc/preproc_taco.py`; there is no held-out split, `evaluate.sets` names other data. `files`: ready
-    tasks (`cobalt.tasks.own` says which fields), a file, folder or hub name per split; a training task
-    whose statement is also among the others is refused, or with `overlap` `drop` left out. `stored`: no tasks
-    to train on but stored programs with their verdicts, a folder of CodeNet's layout or a file of stored
-    groups (`source`; of a folder the first `train` problems, programs in `language`, `max_groups` of four
-    each). `submissions`: as many per task of the tiny family are made up, stored likewise, and trained on.
-    For `taco` and `files` `train` keeps the first so many (null: all), as does `heldout`; `dev` is the size
-    of TACO's development split. `expected_train` (of `stored`: groups), `expected_dev`: for the cost plan.
-    """
+    """Where the tasks of training, development and held-out splits come from."""
 
     family: Literal["tiny", "taco", "files", "stored"] = "tiny"
+    """Where tasks come from. `tiny`: the project's own, drawn, disjoint by structure. `taco`: TACO-verified,
+    filtered, verified and split as by `preproc/preproc_taco.py`; it has no held-out split, `evaluate.sets`
+    names other data. `files`: ready tasks, a source per split. `stored`: no tasks to train on but stored
+    programs with their verdicts."""
     train: Count | None = None
+    """Training tasks: of `tiny` so many are drawn (null: 150), of `taco` and `files` the first so many are
+    kept (null: all), of a folder of `stored` programs the first so many problems."""
     dev: Count | None = None
+    """Development tasks: of `tiny` so many are drawn (null: 100), of `files` the first so many are kept
+    (null: all), of `taco` it is the size of that split (null: 250)."""
     heldout: Several | None = None
+    """Held-out tasks: of `tiny` so many are drawn (null: 300), of `files` the first so many are kept (null:
+    all)."""
     source: Text | None = None
+    """Family `taco`: a file or a data set of the hub. Family `stored`: a folder of CodeNet's layout, or a
+    Parquet file of stored groups."""
     train_file: Text | None = None
+    """Family `files`: training tasks, a file, folder or hub name (`owner/name[:split]`); needed are `id`,
+    `question` or `instruction`, and `test_cases` or both of its parts (docs/data.md)."""
     dev_file: Text | None = None
+    """Family `files`: development tasks, the same; of `stored`, to validate or evaluate on."""
     heldout_file: Text | None = None
+    """Family `files`: held-out tasks, the same (null: there is no held-out split); of `stored`, to evaluate
+    on."""
     submissions: Annotated[Whole, Field(ge=4)] | None = None
+    """Family `tiny`: as many programs per task are made up, stored with their verdicts, and trained on."""
     language: Text = "Python"
+    """Family `stored`: programs in this language are read."""
     max_groups: Count = 4
+    """Family `stored`: groups of four programs that a problem gives at most."""
     overlap: Literal["refuse", "drop"] = "refuse"
+    """Family `files`: a training task whose statement is also among the others is refused (`refuse`) or left
+    out (`drop`)."""
     max_solutions: Annotated[Whole, Field(ge=0)] = 16
+    """Family `taco`: reference programs of a task that are run until one passes; 0 runs none."""
     require_verified: Flag = False
+    """Family `taco`: leave out tasks of which no reference program passes."""
     functional: Literal["stdin", "call", "drop"] = "stdin"
+    """Family `taco`: tasks that ask for a function become programs that read their arguments (`stdin`,
+    published), are called (`call`) or left out (`drop`)."""
     public_tests: Count = 4
+    """How many of the first tests are public where a task does not say which are."""
     split_seed: Whole = 42
+    """Family `taco`: draws the development split."""
     expected_train: Count | None = None
+    """Training tasks (of `stored`: groups) that the cost plan counts on, where it cannot count them."""
     expected_dev: Count | None = None
+    """Development tasks that the cost plan counts on."""
 
     def __post_init__(self) -> None:
         for name, count in TINY_TASKS.items() if self.family == "tiny" else ():
@@ -93,215 +114,151 @@ class Tasks:
 
 @dataclass(frozen=True, config=KNOWN_KEYS)
 class Model:
-    """The reference model: what collects the trajectories and is trained.
-
-    `path`: a Hugging Face folder, relative to the configuration file, or a name on the hub. `engine` runs it:
-    `transformers` in this process; `vllm`, `vllm serve`, started for the stages that need it
-    (`execution.serving`), or a server at `base_url`; `openai`, any service at
-    `base_url`; `litellm`, a provider. For the last two `served_name` is the model's name there (null: as
-    `path`), and `trained_engine` (transformers or vllm) runs the trained models; elsewhere null means
-    `engine`. `prompts`: `default`, `tiny` or a file, for dialogues (those of online trainings, too) and
-    the judge. `max_context`: tokens of prompt and completion. `thinking`: dialogues keep what follows the
-    last `</think>` only.
-    """
+    """The reference model: what collects the trajectories and is trained."""
 
     path: Text = "../models/tiny-reference"
-    engine: Literal["transformers", "vllm", "openai", "litellm"] = "transformers"
+    """A folder in Hugging Face format, from the configuration file's folder, or a name on the hub (profile
+    gpu)."""
+    engine: Text = "transformers"
+    """What runs the reference: `transformers` in this process; `vllm`, that is `vllm serve`, started for the
+    stages that need it (`execution.serving`), or a server at `base_url`; `openai`, any service at `base_url`;
+    `litellm`, a provider; or an engine of your own, `FILE.py:NAME` (from the configuration file's folder) or
+    `MODULE:NAME`, called with the model's folder (docs/howto/engine.md)."""
     base_url: Address | None = None
+    """Address of the service, up to `/v1`: engines `openai` (needed), `vllm`, `litellm`, your own."""
     served_name: Text | None = None
+    """The model's name at the service (null: as `path`)."""
     trained_engine: Literal["transformers", "vllm"] | None = None
+    """What runs the trained models; needed where `engine` cannot (null: `engine`)."""
     prompts: Text = "tiny"
+    """`default`, `tiny` or a file of prompts (docs/reference/prompts.md), for all dialogues, those of online
+    trainings too, and for the judge."""
     max_context: Count = 512
+    """Tokens of prompt and completion together."""
     thinking: Flag = False
+    """Dialogues keep what follows the last `</think>` only."""
 
 
 @dataclass(frozen=True, config=KNOWN_KEYS, kw_only=True)
 class Sampling:
-    """How programs are sampled everywhere but in training (whose settings are its own).
-
-    `max_tokens` of one program's completion (left out: as the recipe's).
-    """
+    """How programs are sampled everywhere but in training (whose settings are its own)."""
 
     temperature: Number = 1.0
+    """0 is greedy."""
     top_p: Share = 1.0
+    """Share of the probability that is sampled from."""
     max_tokens: Count
+    """Tokens of one program's completion (left out: as the recipe's)."""
 
 
 @dataclass(frozen=True, config=KNOWN_KEYS)
 class Collect:
-    """Trajectories of the reference: `samples` per task, `turns` programs each, which contexts show.
-
-    `trajectories` of the training tasks and `dev_trajectories` of the development tasks, if they are given (a
-    file or folder of `eval_multi_turn.py`, or a hub name), replace the run's own for recipes on contexts.
-    """
+    """Trajectories of the reference, of which contexts are cut."""
 
     samples: Several = 8
+    """Dialogues per task."""
     turns: Several = 3
+    """Programs per dialogue."""
     trajectories: Text | None = None
+    """Ready trajectories of the training tasks, a file or folder of `eval_multi_turn.py` or a hub name:
+    recipes on contexts take them in place of their own."""
     dev_trajectories: Text | None = None
+    """The same, of the development tasks."""
 
 
 @dataclass(frozen=True, config=KNOWN_KEYS)
 class Contexts:
-    """How trajectories become contexts.
-
-    `policy`: stop rules of slicing, as published or corrected. `selection`: which trajectories of a task are
-    cut, `max_variance` (published: at most four, of the largest variance of the range of pass rates),
-    `random` (at most four) or `all` candidates. `partial`: false leaves the slices out, so that only problem
-    statements are trained on. `validation` set of recipes that train on contexts: `trajectories` cuts it from
-    trajectories of development tasks by the published rule (`--is_test`), `openings` are these tasks alone
-    (null: trajectories on GPUs, openings on CPU, where training does not validate). A prompt longer than
-    `max_prompt_tokens` is not cut further (null: as `train.max_prompt_tokens`).
-    """
+    """How trajectories become contexts."""
 
     policy: Literal["faithful", "fixed"] = "faithful"
+    """Stop rules of slicing: as published (`faithful`) or corrected (`fixed`)."""
     selection: Literal["max_variance", "random", "all"] = "max_variance"
+    """Which trajectories of a task are cut: at most four, of the largest variance of pass rates
+    (`max_variance`, published), at most four at random, or all candidates."""
     partial: Flag = True
+    """False leaves the slices out: only problem statements are trained on."""
     validation: Literal["trajectories", "openings"] | None = None
+    """Validation set of recipes on contexts: cut from trajectories of development tasks by the published
+    rule, or these tasks alone (null: `trajectories` on GPUs, `openings` on CPU, where training does not
+    validate)."""
     max_prompt_tokens: Count | None = None
+    """A longer prompt is not cut further (null: as `train.max_prompt_tokens`)."""
 
 
 @dataclass(frozen=True, config=KNOWN_KEYS, kw_only=True)
 class Train:
-    """Training in verl by a `recipe` of `verl/config/recipe`, or a YAML file of one's own (it trains on
-    contexts).
-
-    What is left out is as the recipe says at this `profile` and `scale` (files of `verl/config`; scale null:
-    tiny on CPU, published on GPUs). `steps`, or `epochs` passes over the data, of `contexts` x
-    `completions`, `mini_batches` optimiser steps each. `gpus` per node (profile gpu; null: as the profile
-    says). `lora_rank` 0 trains all weights. `perturbed_share`: of the training rows, recipe cobalt_ptb only.
-    `overrides` are verl settings (`key=value`) appended as they are.
-    """
+    """Training in verl. What is left out is as the recipe says at this `profile` and `scale`."""
 
     recipe: Text = "cobalt"
+    """A recipe of `verl/config/recipe` (docs/recipes.md), or a YAML file of your own, which trains on
+    contexts (docs/howto/recipe.md)."""
     profile: Literal["cpu", "gpu"] = "cpu"
+    """The hardware: `verl/config/profile`."""
     scale: Literal["tiny", "published"]
+    """The sizes: `verl/config/scale` (left out: tiny on CPU, published on GPUs)."""
     reward_profile: Text
+    """A variant of the shaped reward: a name in `cobalt.rewards.cobalt.PROFILES`."""
     steps: Count | None = None
+    """Optimisation steps; or `epochs`."""
     epochs: Count | None = None
+    """Passes over the data; or `steps` (both left out: as the recipe says)."""
     contexts: Count
+    """Prompts of a step."""
     completions: Several
+    """Completions of a prompt: the group that advantages are taken in."""
     mini_batches: Count
+    """Optimiser steps of a step; divides `contexts`."""
     learning_rate: Share
+    """Of AdamW."""
     max_prompt_tokens: Count
+    """Longer prompts are left out of the training data."""
     max_response_tokens: Count
+    """Tokens of a completion, of dialogues all turns together."""
     gpus: Count | None = None
+    """GPUs per node, profile gpu (null: as the profile says)."""
     lora_rank: Annotated[Whole, Field(ge=0)]
+    """Rank of adapters, profile gpu or stored completions; 0 trains all weights."""
     lora_alpha: Count
+    """Scale of adapters."""
     perturbed_share: Annotated[Number, Field(ge=0.01, le=1)] | None = None
+    """Share of the training rows that come from perturbed tests, recipe cobalt_ptb (null: the recipe's)."""
     overrides: list[Text] = field(default_factory=list)
-
-
-@dataclass(frozen=True, config=KNOWN_KEYS)
-class EvaluationSet:
-    """Tasks to evaluate on.
-
-    `source`: `heldout` or `dev` (splits of `tasks`), or a file or hub name. `kind` of the source: ready
-    `tasks`, a `livecodebench` release, or tasks to be `perturbed` (two public tests exchange their outputs,
-    unless they have already). `samples`, `turns`: null means those of `evaluate`. `limit`: the first so many
-    tasks. `expected`: for the cost plan.
-    """
-
-    name: Text
-    source: Text = "heldout"
-    kind: Literal["tasks", "livecodebench", "perturbed"] = "tasks"
-    samples: Count | None = None
-    turns: Several | None = None
-    limit: Several | None = None
-    functional: Literal["stdin", "call"] = "stdin"
-    expected: Count | None = None
-
-
-@dataclass(frozen=True, config=KNOWN_KEYS)
-class Evaluate:
-    """`samples` dialogues per task of `turns` programs, judged by hidden tests. The first of `sets` is what
-    `results.json`, the controls and `report.html` are about.
-    """
-
-    samples: Count = 2
-    turns: Several = 3
-    sets: list[EvaluationSet] = field(default_factory=lambda: [EvaluationSet("heldout")])
-
-
-@dataclass(frozen=True, config=KNOWN_KEYS)
-class Perturb:
-    """Dialogues of the reference and the trained model on tasks whose public tests are perturbed.
-
-    `source`: `dev`, `heldout`, or a file or hub name of ready tasks; the first `limit` of them. `samples`
-    and `turns`: null means those of `evaluate`. `seed` draws the tests that exchange their outputs; of
-    tasks that are perturbed already nothing more is exchanged.
-    """
-
-    source: Text = "dev"
-    limit: Several | None = 40
-    samples: Count | None = None
-    turns: Several | None = None
-    seed: Whole = 42
-    expected: Count | None = None
-
-
-@dataclass(frozen=True, config=KNOWN_KEYS)
-class Judge:
-    """A model that sorts turn errors into kinds of hacking, `votes` per case; the first `max_cases` cases.
-
-    `key_variable`: the environment variable that must be set ("" if the service needs none).
-    """
-
-    model: Text
-    engine: Literal["litellm", "openai", "vllm"] = "litellm"
-    base_url: Address | None = None
-    key_variable: Word = "OPENAI_API_KEY"
-    votes: Count = 1
-    max_cases: Count | None = None
-
-
-@dataclass(frozen=True, config=KNOWN_KEYS)
-class HackAnalysis:
-    """Turns of the perturbed dialogues that accepted a wrong test; `match` as in `cobalt.evaluation`."""
-
-    match: Literal["faithful", "exact"] = "faithful"
-    judge: Judge | None = None
-
-
-@dataclass(frozen=True, config=KNOWN_KEYS)
-class Controls:
-    """What must not explain the gain. Each can be switched off."""
-
-    single_turn_training: Flag = True
-    blank_feedback: Flag = True
-    other_feedback: Flag = True
-    best_of_turns: Flag = True
+    """Settings of verl and of `cobalt.*` (docs/reference/training.md), `key=value`, appended as they are."""
 
 
 @dataclass(frozen=True, config=KNOWN_KEYS)
 class Serving:
-    """`vllm serve` as engine `vllm` starts it.
-
-    `replicas` (data parallel) of `tensor_parallel` GPUs each; `eager` starts sooner and runs slower. It must
-    answer within `start_s` seconds. `command` replaces it: the words of a command that serves an
-    OpenAI-compatible API at `http://127.0.0.1:{port}`, where `{model}`, `{port}`, `{replicas}`,
-    `{tensor_parallel}` and `{max_context}` are filled in.
-    """
+    """`vllm serve` as engine `vllm` starts it."""
 
     replicas: Count = 1
+    """Copies of the model (data parallel)."""
     tensor_parallel: Count = 1
+    """GPUs of a copy."""
     eager: Flag = False
+    """Starts sooner and runs slower (`--enforce-eager`)."""
     gpu_memory: Annotated[Number, Field(ge=0.05, le=1)] = 0.9
+    """Share of a GPU's memory."""
     start_s: Count = 1800
+    """Seconds until it must answer."""
     command: list[Text] | None = None
+    """Replaces `vllm serve`: the words of a command that serves an OpenAI-compatible API at
+    `http://127.0.0.1:{port}`; `{model}`, `{port}`, `{replicas}`, `{tensor_parallel}` and `{max_context}` are
+    filled in."""
 
 
 @dataclass(frozen=True, config=KNOWN_KEYS)
 class Execution:
-    """How the work is done; none of it changes results, so a run may continue under other values.
-
-    `workers` that run programs (null: one per core), `isolation` level of the sandbox, `evaluator`: `local`,
-    or the service as `serve`, `auto` or a URL. `concurrency`: completions in flight; `threads` of sampling.
-    """
+    """How the work is done; none of it changes results, so a run may continue under other values."""
 
     workers: Count | None = None
+    """Worker processes that run programs (null: one per core)."""
     isolation: Literal["auto", "namespaces", "landlock", "none"] = "auto"
+    """Level of the sandbox (docs/execution.md)."""
     evaluator: Text = "local"
+    """Where programs run: `local`, or the service as `serve`, `auto` or a URL."""
     concurrency: Count = 256
+    """Completions in flight."""
     threads: Count = 1
+    """CPU threads of sampling in this process."""
     serving: Serving = field(default_factory=Serving)
+    """The server of engine `vllm`."""

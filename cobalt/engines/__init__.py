@@ -2,16 +2,14 @@
 
 openai_engine.py: any OpenAI-compatible service. litellm_engine.py: providers. vllm_engine.py: vLLM, over HTTP
 or by the handle of the Ray Serve application in vllm_server.py. transformers_engine.py: a model in this
-process, on sampler.py and prefix_cache.py. Here: how one is chosen, from a command line too.
+process, on sampler.py and prefix_cache.py. own.py: one of the user's own. Here: how one is chosen, from a
+command line too.
 """
 
 from __future__ import annotations
 
 import argparse
-import importlib
-import importlib.util
 import sys
-from pathlib import Path
 from typing import Any
 
 from cobalt.cli import Parser, positive_int
@@ -33,19 +31,25 @@ def connect(name: str, model_name: str | None, base_url: str | None = None, **kw
     """Open the engine `name` (one of ENGINES) for `model_name`; nothing is sampled.
 
     `vllm`: the Serve application in a reachable Ray cluster, or a vLLM server at `base_url`; the model may be
-    left out where only one is served. `openai`: `base_url` up to and including `/v1`. `litellm`: a provider's
-    model. `transformers`: `model_name` is a folder in Hugging Face format (or a name in the local cache).
-    `FILE.py:NAME` or `MODULE:NAME` is called with `model_name` and `base_url` and returns an engine. `kw`
-    goes to our engines' classes. Raises InputError for an unknown or missing engine, model or address.
+    left out where only one is served, as with `openai`: `base_url` up to and including `/v1`. `litellm`: a
+    provider's model. `transformers`: `model_name` is a folder in Hugging Face format (or a name in the local
+    cache). `FILE.py:NAME` or `MODULE:NAME` is called with `model_name` and `base_url` and returns an engine.
+    `kw` goes to our engines' classes. Raises InputError for an unknown or missing engine, model or address.
     """
-    if all(name.partition(":")):
-        return _own(name, model_name, base_url)
+    if is_own(name):
+        from cobalt.engines.own import connect_own
+
+        return connect_own(name, model_name, base_url)
     if name not in ENGINES:
         raise InputError(f"unknown engine '{name}': choose one of {', '.join(ENGINES)}, or {OWN}")
     if name == "vllm":
         from cobalt.engines.vllm_engine import open_vllm
 
         return open_vllm(model_name, base_url, **kw)
+    if name == "openai" and base_url:
+        from cobalt.engines.openai_engine import OpenAIEngine
+
+        return OpenAIEngine(base_url, model_name or "", **kw)
     if not model_name:
         raise InputError(f"engine '{name}' needs --model_name")
     if name == "litellm":
@@ -53,41 +57,12 @@ def connect(name: str, model_name: str | None, base_url: str | None = None, **kw
 
         return LiteLLMEngine(model_name, base_url=base_url, **kw)
     if name == "openai":
-        from cobalt.engines.openai_engine import OpenAIEngine
-
-        if not base_url:
-            raise InputError("engine 'openai' needs --base_url, for instance http://localhost:8000/v1")
-        return OpenAIEngine(base_url, model_name, **kw)
+        raise InputError("engine 'openai' needs --base_url, for instance http://localhost:8000/v1")
     from cobalt.engines.transformers_engine import TransformersEngine
 
     if base_url:
         raise InputError("engine 'transformers' runs in this process: --base_url does not go with it")
     return TransformersEngine(model_name, **kw)
-
-
-def _own(spec: str, model_name: str | None, base_url: str | None) -> ChatEngine:
-    """The engine of the user's own that `spec` (as OWN) names."""
-    place, _, name = spec.rpartition(":")
-    if place.endswith(".py"):
-        found = importlib.util.spec_from_file_location(Path(place).stem, place)
-        if not Path(place).is_file() or found is None or found.loader is None:
-            raise InputError(f"engine {spec}: there is no file {place}")
-        module = importlib.util.module_from_spec(found)
-        found.loader.exec_module(module)
-    else:
-        try:
-            module = importlib.import_module(place)
-        except ModuleNotFoundError as error:
-            if error.name is None or not f"{place}.".startswith(f"{error.name}."):
-                raise
-            raise InputError(f"engine {spec}: there is no module {place} (is it in PYTHONPATH?)") from None
-    if not hasattr(module, name):
-        raise InputError(f"engine {spec}: {place} has no {name}")
-    engine: ChatEngine = getattr(module, name)(model_name, base_url=base_url)
-    lacking = [part for part in ("name", "chat", "aclose") if not hasattr(engine, part)]
-    if lacking:
-        raise InputError(f"engine {spec}: lacks {', '.join(lacking)} (see cobalt.engines.base.ChatEngine)")
-    return engine
 
 
 async def check(engine: ChatEngine) -> None:
@@ -99,14 +74,19 @@ async def check(engine: ChatEngine) -> None:
         await engine.check()
 
 
+def is_own(engine: str) -> bool:
+    """Whether a name of an engine says where one of the user's own is."""
+    return engine not in ENGINES and all(engine.partition(":"))
+
+
 def engine_name(text: str) -> str:
     """An argparse type: one of ENGINES, or where an engine of the user's own is."""
-    if text not in ENGINES and not all(text.partition(":")):
+    if text not in ENGINES and not is_own(text):
         raise argparse.ArgumentTypeError(f"{text!r} is none of {', '.join(ENGINES)}, and not {OWN}")
     return text
 
 
-def engine_flags(flags: Parser, engine: str, model_name: str | None, model_help: str) -> None:
+def engine_flags(flags: Parser, engine: str | None, model_name: str | None, model_help: str) -> None:
     """Add --engine, --model_name and --base_url with these defaults, time-out and limits."""
     engines = f"what runs the model: {', '.join(ENGINES)}, or {OWN}"
     address = "address of an OpenAI-compatible service, up to /v1, or of a vLLM server"

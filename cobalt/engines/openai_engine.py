@@ -49,6 +49,7 @@ class OpenAIEngine:
     """
 
     separate = True
+    kind = "openai"
 
     def __init__(
         self,
@@ -62,7 +63,8 @@ class OpenAIEngine:
         if not base_url.startswith(("http://", "https://")):
             raise InputError(f"--base_url {base_url}: must begin with http:// or https://")
         key = key or os.environ.get(KEY_VARIABLE) or ""
-        self.base_url, self.model_name, self.name = base_url.rstrip("/"), model_name, f"openai:{model_name}"
+        self.base_url, self.model_name = base_url.rstrip("/"), model_name
+        self.name = f"{self.kind}:{model_name}"
         self.retries = 0
         self._retries, self._secrets, self._key_variable = retries, [key], KEY_VARIABLE
         http = httpx.AsyncClient(transport=_Transport(timeout_s), timeout=None)
@@ -79,12 +81,30 @@ class OpenAIEngine:
         return await together(self._one(messages, sampling, sample) for sample in range(sampling.n))
 
     async def check(self) -> None:
-        """Look for the model in the service's list. Services that have no list are taken at their word."""
-        names = await self._served()
-        if names and self.model_name not in names:
-            raise InputError(
-                f"--model_name {self.model_name}: {self.base_url} serves {', '.join(names[:10])}"
-            )
+        """Look for the model in the service's list, at the address with or without `/v1`; where none is
+        named, take the only one. Services that have no list are taken at their word.
+        """
+        self._choose(await self._listed())
+
+    async def _listed(self) -> list[str] | None:
+        """Names of the models at the address as given, else with `/v1`, which is then kept."""
+        given, names = self.base_url, await self._served()
+        if names is None and not given.endswith("/v1"):
+            self._client.base_url = self.base_url = f"{given}/v1"
+            names = await self._served()
+            if names is None:
+                self._client.base_url = self.base_url = given
+        return names
+
+    def _choose(self, names: list[str] | None) -> None:
+        """Settle on the model named, or the only one of those served (None: there is no list)."""
+        if not self.model_name and names and len(names) == 1:
+            self.model_name = names[0]
+        if not self.model_name or (names and self.model_name not in names):
+            served = f"serves {', '.join(names[:10])}" if names is not None else "has no list of models"
+            served += "" if self.model_name else "; name one with --model_name"
+            raise InputError(f"--model_name {self.model_name or '(none)'}: {self.base_url} {served}")
+        self.name = f"{self.kind}:{self.model_name}"
 
     async def aclose(self) -> None:
         await self._client.close()

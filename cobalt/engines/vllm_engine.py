@@ -40,30 +40,20 @@ class VllmEngine(OpenAIEngine):
     `check` finds out which it is and, if none is named, the model.
     """
 
+    kind = "vllm"
+
     def __init__(self, base_url: str, model_name: str | None = None, **kw: Any) -> None:
         super().__init__(base_url, model_name or "", **kw)
-        self.name = f"vllm:{self.model_name}"
 
     async def check(self) -> None:
         """Raises InputError if no server answers, or if it does not serve the model named."""
-        given, names = self.base_url, None
-        for ending in ("",) if given.endswith("/v1") else ("/v1", ""):
-            self._client.base_url = self.base_url = given + ending
-            try:
-                names = await self._served()
-            except InfraError:
-                continue
-            if names is not None:
-                break
+        try:
+            names = await self._listed()
+        except InfraError:
+            names = None
         if names is None:
-            raise InputError(f"no vLLM server answers at {given}; {_ADVICE}")
-        if not self.model_name and len(names) == 1:
-            self.model_name = names[0]
-        if not self.model_name or (names and self.model_name not in names):
-            raise InputError(
-                f"--model_name {self.model_name or '(none)'}: {given} serves {', '.join(names[:10])}"
-            )
-        self.name = f"vllm:{self.model_name}"
+            raise InputError(f"no vLLM server answers at {self.base_url}; {_ADVICE}")
+        self._choose(names)
 
 
 class ServeEngine:

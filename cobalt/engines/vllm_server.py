@@ -42,8 +42,8 @@ class Settings(BaseModel):
     tensor_parallel_size: int = Field(0, ge=0, description="GPUs per replica; 0: two, below four GPUs one")
     max_model_len: int | None = Field(None, ge=1, description="prompt and completion; default: the model's")
     max_num_batched_tokens: int | None = Field(None, ge=1, description="of a step; default: vLLM's")
-    dtype: str = "auto"
-    gpu_memory_utilization: float = Field(0.9, gt=0, le=1)
+    dtype: str = Field("auto", description="of the weights, as vLLM names it")
+    gpu_memory_utilization: float = Field(0.9, gt=0, le=1, description="share of a GPU's memory")
     enforce_eager: bool = Field(False, description="no graphs: starts sooner, runs slower")
     device: str = Field("auto", pattern="^(auto|gpu|cpu)$", description="what Ray reserves for a replica")
     double_bos: bool = Field(False, description="the published rendering: special tokens added twice")

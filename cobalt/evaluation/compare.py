@@ -13,12 +13,12 @@ from typing import Any
 from cobalt.cli import parser, positive_int
 from cobalt.errors import InputError
 from cobalt.evaluation.evaluated_rows import EvaluatedRun, bounds, named_paths, refuse_unlike, task_rates
-from cobalt.evaluation.format import interval, p_value, percent
+from cobalt.evaluation.format import detectable, interval, p_value, percent, points, too_few
+from cobalt.evaluation.origin import rehearsals
 from cobalt.files import atomic_write
-from cobalt.stats import detectable_difference, holm, paired_bootstrap, paired_permutation
+from cobalt.stats import RESAMPLES, SEED, detectable_difference, holm, paired_bootstrap, paired_permutation
 
 SCHEMA = 1
-RESAMPLES = 2000  # the default of `paired_bootstrap`, so that a difference has one interval everywhere
 PERMUTATIONS, POWER = 20_000, 0.8
 
 
@@ -27,7 +27,7 @@ def compare(
     *,
     turns: Sequence[int] | None = None,
     all_pairs: bool = False,
-    seed: int = 0,
+    seed: int = SEED,
     resamples: int = RESAMPLES,
     permutations: int = PERMUTATIONS,
 ) -> dict[str, Any]:
@@ -36,25 +36,27 @@ def compare(
     Returns `runs`, `tasks`, `turns`, `samples`, `tests` (how many tests Holm's correction is over), `notes`
     and `comparisons`, each with `a`, `b`, `turn` (from 0), `pass_at_1` of both (fractions), `points` (b - a,
     percentage points: the mean over tasks of the difference of a task's shares of right programs), `se` and
-    `ci95` (percentile bootstrap over tasks), `p` (sign-flip permutation over tasks), `p_holm`,
+    `ci95` (`paired_bootstrap` over tasks), `p` (sign-flip permutation over tasks), `p_holm`,
     `detectable_points` (true difference found with 80 % power at 5 %), `better`, `worse`, `equal` (tasks) and
     `n`; where rows have a `group`, `ci95_group`, `p_group`, `p_group_holm` and `detectable_points_group`
-    resample and flip whole groups. Tasks in which a run has no verdict are left out of a turn, and counted.
+    resample and flip whole groups. All of these are None for fewer than MIN_CLUSTERS tasks or groups. Tasks
+    in which a run has no verdict are left out of a turn, and counted.
 
     `turns` picks turns (from 0). Raises InputError for fewer than two runs, runs whose tasks or tests
     differ, or a turn that is not there.
     """
     if len(runs) < 2:
         raise InputError("a comparison needs at least two runs")
-    notes = refuse_unlike(runs)
+    notes = refuse_unlike(runs) + rehearsals((run.name, run.path) for run in runs)
     common = min(run.turns for run in runs)
     chosen = list(range(common)) if turns is None else list(turns)
     missing = [turn for turn in chosen if not 0 <= turn < common]
     if missing:
-        raise InputError(f"turn {missing[0]} is not in all runs: they have turns 0 to {common - 1}")
+        raise InputError(f"turn {missing[0] + 1} is not in all runs: they have turns 1 to {common}")
     faults = sum(run.infra_errors for run in runs)
     if faults:
         notes.append(f"{faults} programs have no verdict (masked)")
+    notes += too_few(len(runs[0].outcomes), runs[0].groups)
     pairs = [(a, b) for i, a in enumerate(runs) for b in runs[i + 1 :] if all_pairs or i == 0]
     how = {"seed": seed, "resamples": resamples, "permutations": permutations}
     rows = [_row(a, b, turn, **how) for a, b in pairs for turn in chosen]
@@ -103,21 +105,25 @@ def _tested(
 ) -> dict[str, Any]:  # fmt: skip
     found = paired_bootstrap(new, old, groups, n=resamples, seed=seed)
     clusters = len(old) if groups is None else len(set(groups))
-    enough = clusters > 1
-    detectable = detectable_difference(found.se, clusters, POWER)
+    p = paired_permutation(new, old, groups, n=permutations, seed=seed)
+    power = detectable_difference(found.se, clusters, POWER)
     tested = {
-        f"se{suffix}": 100 * found.se if enough else None,
+        f"se{suffix}": _known(100 * found.se),
         f"ci95{suffix}": bounds(found, 100),
-        f"p{suffix}": paired_permutation(new, old, groups, n=permutations, seed=seed) if enough else None,
-        f"detectable_points{suffix}": None if math.isnan(detectable) else 100 * detectable,
+        f"p{suffix}": _known(p),
+        f"detectable_points{suffix}": _known(100 * power),
     }
     return {"points": 100 * found.mean} | tested if groups is None else tested
 
 
+def _known(value: float) -> float | None:
+    return None if math.isnan(value) else value
+
+
 _ABOUT = """Compare evaluated runs task by task: paired differences of Pass@1 at every turn, with 95 %
-intervals (bootstrap over tasks, and over groups where rows have one), a permutation test, Holm's correction
-over all tests made, and the smallest true difference that this many tasks would show. Runs whose tasks or
-tests differ are refused."""
+intervals (bootstrap over tasks, or over groups where rows have one and that interval is wider), a permutation
+test, Holm's correction over all tests made, and the smallest true difference that this many tasks would show.
+Runs whose tasks or tests differ are refused."""
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -127,10 +133,10 @@ def main(argv: list[str] | None = None) -> int:
         "runs", nargs="+", metavar="RUN", help="evaluated file, or NAME=FILE; the first is the base"
     )
     flags.add_argument(
-        "--turns", type=int, nargs="+", metavar="TURN", help="these turns only, from 0 (-1 is the last)"
+        "--turns", type=int, nargs="+", metavar="TURN", help="these turns only, from 1 (-1 is the last)"
     )
     flags.add_argument("--all_pairs", action="store_true", help="every pair, not only each against the first")
-    flags.add_argument("--seed", type=int, default=0, help="of bootstrap and permutations")
+    flags.add_argument("--seed", type=int, default=SEED, help="of bootstrap and permutations")
     flags.add_argument("--resamples", type=positive_int, default=RESAMPLES, help="of the bootstrap")
     flags.add_argument("--permutations", type=positive_int, default=PERMUTATIONS, help="of the test")
     flags.add_argument("-o", "--output_file", help="write everything as JSON to this file")
@@ -138,8 +144,8 @@ def main(argv: list[str] | None = None) -> int:
     if len(args.runs) < 2:
         raise InputError("cobalt compare needs at least two evaluated files")
     runs = [EvaluatedRun.read(name, path) for name, path in named_paths(args.runs)]
-    last = min(run.turns for run in runs) - 1
-    turns = args.turns and sorted({last if turn == -1 else turn for turn in args.turns})
+    last = min(run.turns for run in runs)
+    turns = args.turns and sorted({(last if turn == -1 else turn) - 1 for turn in args.turns})
     found = compare(
         runs, turns=turns, all_pairs=args.all_pairs, seed=args.seed, resamples=args.resamples,
         permutations=args.permutations,
@@ -177,23 +183,21 @@ def _table(rows: Sequence[Mapping[str, Any]], a: str, b: str, grouped: bool) -> 
     from rich.text import Text
 
     table = Table(box=None, pad_edge=False)
-    heads = ["turn", f"{a}, %", f"{b}, %", "difference [95 % by task]", "[by group]", "p", "p Holm",
-             "p Holm by group", "tasks +/-/=", "detectable"]  # fmt: skip
-    shown = [grouped or "group" not in head for head in heads]
+    heads = ["turn", f"{a}, %", f"{b}, %", "difference [95 %]", "[by task]", "[by group]", "p", "p Holm",
+             "by group", "tasks +/-/=", "detectable"]  # fmt: skip
+    shown = [grouped or not head.strip("[").startswith("by ") for head in heads]
     for head, show in zip(heads, shown, strict=True):
         if show:
             table.add_column(Text(head), justify="right", no_wrap=True)
     for row in rows:
-        cells = [str(row["turn"]), *["n/a"] * (len(heads) - 1)]
+        cells = [str(row["turn"] + 1), *["n/a"] * (len(heads) - 1)]
         if row["n"]:
             none = [None, None]
-            ends = [interval(row.get(name, none), digits=2, sign=True) for name in ("ci95", "ci95_group")]
-            detectable = row["detectable_points"]
             cells[1:] = [
-                *(percent(rate, 2) for rate in row["pass_at_1"]), f"{row['points']:+.2f} {ends[0]}", ends[1],
+                *map(percent, row["pass_at_1"]), points(row),
+                *(interval(row.get(name, none), sign=True) for name in ("ci95", "ci95_group")),
                 *(p_value(row.get(name), 4) for name in ("p", "p_holm", "p_group_holm")),
-                f"{row['better']}/{row['worse']}/{row['equal']}",
-                "n/a" if detectable is None else f"{detectable:.1f}",
+                f"{row['better']}/{row['worse']}/{row['equal']}", detectable(row),
             ]  # fmt: skip
         table.add_row(*(Text(cell) for cell, show in zip(cells, shown, strict=True) if show))
     return table

@@ -57,7 +57,7 @@ async def feedback_control(
     run = await multi_turn(
         source, output, engine, evaluator, settings, policy=policy, concurrency=concurrency, progress=progress
     )
-    return await _evaluated(run, evaluator, settings.seed, progress)
+    return await _evaluated(run, evaluator, progress)
 
 
 async def best_of_n(
@@ -84,7 +84,7 @@ async def best_of_n(
     run = await multi_turn(
         rows, output, engine, evaluator, single, concurrency=concurrency, progress=progress
     )
-    done = await _evaluated(run, evaluator, settings.seed, progress)
+    done = await _evaluated(run, evaluator, progress)
     rights = {row["id"]: choices(row, n) for _, row in read_rows(done.run.output)}
     return {key: sum(right) / len(right) for key, right in rights.items()}
 
@@ -97,14 +97,14 @@ def choices(row: Row, n: int) -> list[float]:
     return [float(hidden[i] == 1) for i in chosen]
 
 
-async def _evaluated(run: Summary, evaluator: Evaluator, seed: int, progress: Progress | None) -> HiddenTests:
+async def _evaluated(run: Summary, evaluator: Evaluator, progress: Progress | None) -> HiddenTests:
     if run.failed:
         raise InfraError(
             f"{run.failed} tasks of {run.output} failed, see {failures_path(run.output)}; "
             "run again to try them again"
         )
     target = run.output.with_name(f"{run.output.stem}_eval.jsonl")
-    done = await hidden_tests(run.output, target, evaluator, seed=seed, progress=progress)
+    done = await hidden_tests(run.output, target, evaluator, progress=progress)
     if done.exit_code:
         raise InfraError(
             f"{target}: {done.summary['infra_errors']} programs have no verdict; run again to try them again"

@@ -16,6 +16,7 @@ from cobalt.evaluation.evaluated_rows import INFRA_ERROR, Outcomes
 from cobalt.evaluation.summary import report_lines, summarize
 from cobalt.evaluator.client import evaluator_flags
 from cobalt.files import atomic_write
+from cobalt.kinds import kind_of
 from cobalt.manifest import check_resume
 from cobalt.output import write_jsonl
 from cobalt.pipeline import Summary, run_rows
@@ -23,6 +24,7 @@ from cobalt.rollouts.cli import closing_line, file_flags
 from cobalt.rollouts.inputs import Rows, Source, check_output, tests_of
 from cobalt.rollouts.trajectory import pass_rate, verdict
 from cobalt.rows import Row, read_rows, require
+from cobalt.stats import SEED
 from cobalt.testcases import TestCases
 from cobalt.text import extract_code
 
@@ -58,9 +60,12 @@ def summary_path(output: str | os.PathLike[str]) -> Path:
 def programs_of(row: Row, where: str, code_from: str = "message") -> list[list[str | None]]:
     """The code of every program, [samples][turns]; None where there is no code block.
 
-    `code_from`: `message` reads the dialogue as the model saw it, `raw` the uncut `raw_responses`. Raises
-    InputError, naming sample and message, where `conversations` is not system, user, assistant, user, ...
+    `code_from`: `message` reads the dialogue as the model saw it, `raw` the uncut `raw_responses`. Rows of a
+    single-turn run have one turn, their `responses`. Raises InputError, naming sample and message, where
+    `conversations` is not system, user, assistant, user, ..., or saying what comes first where there is none.
     """
+    if "conversations" not in row:
+        return [[extract_code(text)] for text in _responses(row, where)]
     conversations = require(row, "conversations", list, where)
     if not conversations:
         raise InputError(f"{where}: field 'conversations' holds no samples")
@@ -79,6 +84,21 @@ def programs_of(row: Row, where: str, code_from: str = "message") -> list[list[s
     return samples
 
 
+def _responses(row: Row, where: str) -> list[str | None]:
+    """The completions of a single-turn row."""
+    if "responses" not in row:
+        kind = kind_of(row)
+        raise InputError(
+            f"{where}: field 'conversations' is missing: "
+            + (f"these are {kind.name}" if kind else "these rows are of no known kind")
+            + ", not programs; run_single_turn_vllm.py, or run_multi_turn_vllm.py --first_turn, comes first"
+        )
+    responses = require(row, "responses", list, where)
+    if not responses or not all(isinstance(text, str | None) for text in responses):
+        raise InputError(f"{where}: field 'responses' must be a list of at least one text")
+    return responses
+
+
 def _check_dialogue(messages: Any, place: str) -> None:
     if not isinstance(messages, list) or len(messages) < 3:
         raise InputError(f"{place} must be a list of at least three messages")
@@ -91,11 +111,13 @@ def _check_dialogue(messages: Any, place: str) -> None:
 
 
 def open_source(rows: Rows, code_from: str = "message") -> Source:
-    """The input of an evaluation, checked in full: `conversations` and `hidden_test_cases` as published."""
+    """The input of an evaluation, checked in full: `conversations` (or, of a single-turn run, `responses`)
+    and `hidden_test_cases` as published.
+    """
 
     def check(row: Row, where: str) -> None:
-        tests_of(row, "hidden_test_cases", where)
         programs_of(row, where, code_from)
+        tests_of(row, "hidden_test_cases", where)
 
     return Source(rows, check)
 
@@ -108,10 +130,11 @@ async def hidden_tests(
     code_from: str = "message",
     per_test: bool = False,
     shared_verdicts: bool = True,
-    seed: int = 0,
+    seed: int = SEED,
     progress: Progress | None = None,
 ) -> HiddenTests:
-    """Run every program of `conversations` on `hidden_test_cases`, any number of samples (S) and turns (T).
+    """Run every program of `conversations` on `hidden_test_cases`, any number of samples (S) and turns (T);
+    of a single-turn run its `responses`, T being 1.
 
     Writes each row with `all_pass_rates` [S][T] (share of hidden tests passed) and `exec_status` [S][T]
     (one of `cobalt.schema.SUITE_STATUSES`) added, with `per_test` also `hidden_test_status` [S][T] (one of
@@ -239,7 +262,7 @@ def main(argv: list[str] | None = None) -> int:
     flags.add_argument(
         "--no_shared_verdicts", action="store_true", help="run identical programs of a task again and again"
     )
-    flags.add_argument("--seed", type=int, default=0, help="of the bootstrap")
+    flags.add_argument("--seed", type=int, default=SEED, help="of the bootstrap")
     args = flags.parse_args(argv)
     outcome = asyncio.run(_main(args))
     lines = [*report_lines(outcome.summary), *(f"note: {note}" for note in outcome.notes)]

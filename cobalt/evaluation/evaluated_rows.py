@@ -30,7 +30,7 @@ class Outcomes:
     `rates` and `public` are shares of hidden and public tests passed, [samples][turns], None for a program
     without a verdict or not there; `status` is the suite status, same axes. `lengths` [samples]: turns
     there were before trajectories that stopped at success were carried forward. `subset` is `functional`
-    (a function is asked for) or `stdin`; `slots` what the statement leaves vague (tiny family only). `tests`
+    (a function is asked for) or `stdin`; `slots` what the statement leaves vague. `tests`
     and `statement`: hashes of the hidden tests and of `question`, None where the row has none.
     """
 
@@ -258,7 +258,8 @@ def _some(keys: Sequence[TaskId]) -> str:
 
 def named_paths(arguments: Sequence[str]) -> list[tuple[str, Path]]:
     """(name, path) of arguments `PATH` or `NAME=PATH`. A name that is not given is the file's, without
-    `_eval`; names that meet get their folder's in front. Raises InputError for a name given twice.
+    `_eval`; names that meet get that of the nearest folder in front that tells them apart. Raises InputError
+    for a name given twice.
     """
     given: list[tuple[str, Path]] = []
     for argument in arguments:
@@ -266,14 +267,27 @@ def named_paths(arguments: Sequence[str]) -> list[tuple[str, Path]]:
         named = equals and "/" not in name and not Path(argument).exists()
         given.append((name, Path(path)) if named else ("", Path(argument)))
     short = [name or path.stem.removesuffix("_eval") for name, path in given]
+    alike: dict[str, list[Path]] = {}
+    for (name, unnamed), label in zip(given, short, strict=True):
+        if not name:
+            alike.setdefault(label, []).append(unnamed)
     found = [
-        label if name or short.count(label) == 1 else f"{path.absolute().parent.name}/{label}"
+        label if name or short.count(label) == 1 else f"{_folder_apart(path, alike[label])}/{label}"
         for (name, path), label in zip(given, short, strict=True)
     ]
     for label in found:
         if found.count(label) > 1:
             raise InputError(f"the name {label!r} is given twice; name runs as NAME=PATH")
     return [(label, path) for label, (_, path) in zip(found, given, strict=True)]
+
+
+def _folder_apart(path: Path, others: Sequence[Path]) -> str:
+    """The name of the nearest folder above `path` at a height at which all `others` have different ones."""
+    above = [each.absolute().parents for each in others]
+    for height in range(min(map(len, above))):
+        if len({folders[height].name for folders in above}) == len(above):
+            return path.absolute().parents[height].name
+    return path.absolute().parent.name
 
 
 def lineage(path: Path) -> Iterator[tuple[Path, dict[str, Any]]]:

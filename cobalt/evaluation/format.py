@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from cobalt.stats import MIN_CLUSTERS
+
+CANNOT_TELL = "cannot tell"  # what has no interval, p value or power, because it rests on too little
 Ends = Sequence[float | None]
 _BY = ("ci95", "ci95_group", "ci95_by_structure")
 
@@ -14,26 +17,25 @@ def percent(rate: float | None, digits: int = 1) -> str:
     return "n/a" if rate is None else f"{100 * rate:.{digits}f}"
 
 
-def interval(ends: Ends, scale: float = 1.0, *, digits: int = 1, sign: bool = False, none: str = "") -> str:
-    """[lo, hi], both times `scale`; `none` where it is not defined."""
+def interval(ends: Ends, scale: float = 1.0, *, digits: int = 1, sign: bool = False) -> str:
+    """[lo, hi], both times `scale`; [cannot tell] where it is not defined (None or nan)."""
     lo, hi = ends
-    if lo is None or hi is None:
-        return none
+    if lo is None or hi is None or lo != lo:
+        return f"[{CANNOT_TELL}]"
     plus = "+" if sign else ""
     return f"[{scale * lo:{plus}.{digits}f}, {scale * hi:{plus}.{digits}f}]"
 
 
 def rate(value: float | None, ends: Ends, digits: int = 1) -> str:
     """41.2 [37.0, 45.4], in percent."""
-    return f"{percent(value, digits)} {interval(ends, 100, digits=digits)}".strip()
-
-
-def half_width(value: float | None, ends: Ends) -> str:
-    """41.2 ± 4.2, in percent, with half of the interval."""
-    lo, hi = ends
-    if value is None or lo is None or hi is None:
+    if value is None:
         return percent(value)
-    return f"{percent(value)} ± {50 * (hi - lo):.1f}"
+    return f"{percent(value, digits)} {interval(ends, 100, digits=digits)}"
+
+
+def rates(table: Mapping[str, Any]) -> list[str]:
+    """`rate` of every turn."""
+    return list(map(rate, table["pass_at_1"], table["ci95"]))
 
 
 def quoted(difference: Mapping[str, Any]) -> Ends:
@@ -46,8 +48,7 @@ def points(difference: Mapping[str, Any], digits: int = 1) -> str:
     """+35.1 [+30.5, +40.1], of a difference in points."""
     if difference["points"] is None:
         return "n/a"
-    ends = interval(quoted(difference), digits=digits, sign=True)
-    return f"{difference['points']:+.{digits}f} {ends}".strip()
+    return f"{difference['points']:+.{digits}f} {interval(quoted(difference), digits=digits, sign=True)}"
 
 
 def tone(difference: Mapping[str, Any]) -> str:
@@ -60,5 +61,24 @@ def tone(difference: Mapping[str, Any]) -> str:
 
 def p_value(value: float | None, digits: int = 3) -> str:
     """0.012, or <0.001 where that is all that can be shown."""
+    if value is None:
+        return CANNOT_TELL
     least = 10**-digits
-    return "n/a" if value is None else f"<{least:.{digits}f}" if value < least else f"{value:.{digits}f}"
+    return f"<{least:.{digits}f}" if value < least else f"{value:.{digits}f}"
+
+
+def detectable(difference: Mapping[str, Any]) -> str:
+    """The true difference, in points, that would be found."""
+    found = difference.get("detectable_points")
+    return CANNOT_TELL if found is None else f"{found:.1f}"
+
+
+def too_few(tasks: int, groups: int | None = None) -> list[str]:
+    """What is to be said where there are too few tasks, or groups of tasks, to tell anything."""
+    few = [
+        f"{count} {what}: too few to tell{by}; intervals, p values and detectable differences need "
+        f"{MIN_CLUSTERS}."
+        for count, what, by in ((tasks, "tasks", ""), (groups, "groups", " by group"))
+        if count is not None and count < MIN_CLUSTERS
+    ]
+    return few[:1]

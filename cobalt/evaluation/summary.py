@@ -22,8 +22,8 @@ from cobalt.evaluation.evaluated_rows import (
     groups_of,
     task_rates,
 )
-from cobalt.evaluation.format import interval, percent
-from cobalt.stats import Interval, clustered_mean, paired_bootstrap, pass_at_k
+from cobalt.evaluation.format import interval, percent, too_few
+from cobalt.stats import SEED, Interval, clustered_mean, paired_bootstrap, pass_at_k
 
 # Of LiveCodeBench, TACO and APPS, easiest first.
 _DIFFICULTIES = (
@@ -31,7 +31,7 @@ _DIFFICULTIES = (
 )  # fmt: skip
 
 
-def summarize(outcomes: Sequence[Outcomes], *, seed: int = 0) -> dict[str, Any]:
+def summarize(outcomes: Sequence[Outcomes], *, seed: int = SEED) -> dict[str, Any]:
     """All statistics of an evaluation, as plain JSON values.
 
     `pass_at_1` (mean over tasks of the share of right programs), `se` and `ci95` clustered by task and
@@ -130,7 +130,8 @@ def _gain(outcomes: Sequence[Outcomes], turn: int, seed: int) -> dict[str, Any] 
         return None
     old, new = ([rates[key] for key in both] for rates in (first, now))
     found = paired_bootstrap(new, old, seed=seed)
-    return {"points": 100 * found.mean, "ci95": bounds(found, 100)}
+    # The first turn differs from itself by nothing, which is no estimate.
+    return {"points": 100 * found.mean, "ci95": bounds(found if turn else None, 100)}
 
 
 def _transition(samples: Sequence[Sequence[float | None]], turn: int) -> dict[str, Any]:
@@ -217,12 +218,13 @@ def report_lines(summary: dict[str, Any]) -> list[str]:
     rates = summary["pass_at_1"]
     change = ["n/a" if value is None else f"{value:+.2f}" for value in summary["relative_change_percent"]]
     lines = [*_published_lines(rates), _line("Pass@1 per turn (%)", rates)]
-    lines.append("Change against turn 0 (%): " + " ".join(change))
+    lines.append("Change against turn 1 (%): " + " ".join(change))
     for name, title in (("ci95", "task"), ("ci95_group", "group")):
         if summary.get(name):
-            ends = [interval(pair, 100, digits=2, none="[n/a]") for pair in summary[name]]
+            ends = [interval(pair, 100, digits=2) for pair in summary[name]]
             lines.append(f"95 % interval, clustered by {title}: " + " ".join(ends))
     lines += [_line(f"Pass@{k} per turn (%)", row) for k, row in summary["pass_at_k"].items() if k != "1"]
+    lines += too_few(summary["tasks"], summary["groups"])
     counts = summary["counts"]
     size = f"{summary['tasks']} tasks, {counts['trajectories']} trajectories, {counts['programs']} programs"
     return [*lines, f"{size}, {summary['infra_errors']} without a verdict (masked)"]

@@ -293,8 +293,8 @@ def main(argv: list[str] | None = None) -> int:
     print(f"Unique problems: {found['problems']}")
     for turn in found["turns"]:
         print(
-            f"turn {turn['turn']}: {percent(turn['rate'], 2)} % "
-            f"{interval(turn['ci95'], 100, digits=2, none='n/a')} of {turn['programs']} programs, "
+            f"turn {turn['turn'] + 1}: {percent(turn['rate'], 2)} % "
+            f"{interval(turn['ci95'], 100, digits=2)} of {turn['programs']} programs, "
             f"{percent(turn['rate_of_shown'], 2)} % of {turn['shown']} after feedback on a swapped pair"
         )
     return 0

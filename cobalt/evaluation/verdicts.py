@@ -14,6 +14,7 @@ from collections.abc import Mapping, Sequence
 from importlib import resources
 from typing import Any
 
+from cobalt.evaluation.evaluated_rows import bounds
 from cobalt.evaluation.format import interval, percent
 from cobalt.evaluation.turn_errors import patch
 from cobalt.prompts import JUDGE_FIELDS, VERDICT_MARKER
@@ -76,9 +77,6 @@ def summarize(rows: Sequence[Row]) -> dict[str, Any]:
     """Counts of first votes (as published) and of majorities, with the share of cases and its 95 % interval
     clustered by task, agreement of votes, and what could not be read.
     """
-    tasks: dict[Any, list[str]] = {}
-    for row in rows:
-        tasks.setdefault(row.get("id"), []).append(row["verdict"])
     count = Counter(row["verdict"] for row in rows)
     labels = [*LABELS, *(label for label in (TIE, UNKNOWN) if count[label])]
     votes = [row["classification"] for row in rows]
@@ -87,9 +85,7 @@ def summarize(rows: Sequence[Row]) -> dict[str, Any]:
         "cases": len(rows),
         "votes": len(votes[0]) if rows else 0,
         "first_votes": dict(Counter(each[0] for each in votes)),
-        "verdicts": {
-            label: {"cases": count[label], **_share(list(tasks.values()), label)} for label in labels
-        },
+        "verdicts": {label: {"cases": count[label], **_share(rows, label)} for label in labels},
         "agreement": agreement(votes),
         "unreadable_votes": sum(each.count(UNKNOWN) for each in votes),
         "asked_again": sum(tries - 1 for row in rows for tries in row["asked"]),
@@ -100,23 +96,17 @@ def summarize(rows: Sequence[Row]) -> dict[str, Any]:
     }
 
 
-def _share(tasks: list[list[str]], label: str) -> dict[str, Any]:
-    """Share of all cases (each weighs the same) with the interval of a ratio over tasks."""
-    total = sum(map(len, tasks))
-    share = sum(task.count(label) for task in tasks) / total
-    if len(tasks) < 2:
-        return {"share": share, "ci95": [None, None]}
-    # Linearised: a task's weighted deviation, so that tasks with many cases count as many.
-    scale = len(tasks) / total
-    found = clustered_mean([[scale * (task.count(label) - share * len(task))] for task in tasks])
-    return {"share": share, "ci95": [max(0.0, share + found.lo), min(1.0, share + found.hi)]}
+def _share(rows: Sequence[Row], label: str) -> dict[str, Any]:
+    """Share of all cases (each weighs the same) with an interval over tasks."""
+    found = clustered_mean([[row["verdict"] == label] for row in rows], [row.get("id") for row in rows])
+    return {"share": found.mean, "ci95": bounds(found)}
 
 
 def report_lines(found: Mapping[str, Any]) -> list[str]:
     """The published line (counts of first votes), majorities with intervals, and agreement."""
     made = [f"Final Classification Counts: {found['first_votes']}"]
     made += [
-        f"{label}: {row['cases']} cases, {percent(row['share'])} % {interval(row['ci95'], 100)}".strip()
+        f"{label}: {row['cases']} cases, {percent(row['share'])} % {interval(row['ci95'], 100)}"
         for label, row in found["verdicts"].items()
     ]
     made += _alpha(found["agreement"])

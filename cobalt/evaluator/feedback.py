@@ -32,9 +32,8 @@ def exception_feedback(test_input: Any, text: str) -> str:
     return f"Input:\n{show(test_input)}\nException: {text}"
 
 
-def first_failure(result: ExecutionResult) -> str | None:
-    """Feedback on the first test that did not pass; None if all passed (or there was none)."""
-    for passed, text in zip(result["passing"], result["feedback"], strict=True):
-        if not passed:
-            return text
-    return None
+def first_failure(result: ExecutionResult, tests: int = 1) -> str | None:
+    """Feedback on the first so many tests that did not pass; None if all passed (or there was none)."""
+    pairs = zip(result["passing"], result["feedback"], strict=True)
+    failed = [text for passed, text in pairs if not passed]
+    return "\n\n".join(failed[:tests]) if failed else None

@@ -53,10 +53,10 @@ class Settings(BaseModel):
     min_replicas: int = Field(default=0, ge=0, description="with max_replicas: scale from so many")
     max_replicas: int = Field(default=0, ge=0, description="scale with the load up to so many; 0: do not")
     target_ongoing_requests: float = Field(default=16, gt=0, description="requests per replica to scale for")
-    isolation: str = "auto"
-    shared_verdicts: bool = True
+    isolation: str = Field(default="auto", description="level of the sandbox (docs/execution.md)")
+    shared_verdicts: bool = Field(default=True, description="identical requests run once")
     compare: str = Field(default="strip", description="strip, lines, tokens or float(REL, ABS)")
-    stop_on_first_failure: bool = False
+    stop_on_first_failure: bool = Field(default=False, description="skip tests after a failed one")
     cpu_s: float = Field(default=Limits.cpu_s, gt=0, description="CPU seconds of a test")
     suite_s: float = Field(default=Limits.suite_s, gt=0, description="CPU seconds of a program's tests")
     exit_and_quit: bool = Field(default=True, description="False: they fail, as in the published code")
@@ -64,7 +64,7 @@ class Settings(BaseModel):
     memory_mb: int = Field(default=Limits.memory_bytes >> 20, ge=128, description="memory of a test, MiB")
     max_ongoing_requests: int = Field(default=256, ge=1, description="requests a replica accepts at once")
     max_queued_requests: int = Field(default=4096, ge=-1, description="more waiting requests are refused")
-    max_request_bytes: int = Field(default=256 << 20, ge=1)
+    max_request_bytes: int = Field(default=256 << 20, ge=1, description="larger requests are refused")
 
     @model_validator(mode="after")
     def _fits(self) -> "Settings":

@@ -12,7 +12,7 @@ from typing import Any
 import yaml
 
 from cobalt.errors import InputError
-from cobalt.training.sizes import Sizes, sizes
+from cobalt.training.memory import Sizes, sizes
 
 TABLES: dict[str, Any] = yaml.safe_load(Path(__file__).with_suffix(".yaml").read_text(encoding="utf-8"))
 GPUS = tuple(kind for kind in TABLES["devices"] if kind != "cpu")

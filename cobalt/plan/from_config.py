@@ -10,7 +10,7 @@ from pathlib import Path
 from cobalt import prompts
 from cobalt.config import recipes
 from cobalt.config.config import Config
-from cobalt.config.sections import EvaluationSet, Perturb
+from cobalt.config.evaluation_sections import EvaluationSet, Perturb
 from cobalt.plan.assumptions import Assumptions, shape
 from cobalt.plan.workload import Sampling, Training, Workload
 from cobalt.training.config import is_own
@@ -69,8 +69,9 @@ class _Work:
 
     @property
     def kind(self) -> str:
-        """Which assumptions are about the tasks."""
-        return "tiny" if self.config.tasks.family == "tiny" else "contest"
+        """Which assumptions are about the tasks: what trains on cores is small, the user's own, too."""
+        own = self.config.tasks.family == "files" and self.config.train.profile == "cpu"
+        return "tiny" if own or self.config.tasks.family == "tiny" else "contest"
 
     @property
     def method(self) -> str:

@@ -8,23 +8,27 @@ from __future__ import annotations
 import json
 import os
 import shutil
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import Any
 
 from cobalt.cli import Progress, make_progress, parser
 from cobalt.errors import InputError
 from cobalt.evaluation.compare import compare
-from cobalt.evaluation.evaluated_rows import EvaluatedRun, TaskId, model_of, refuse_unlike
+from cobalt.evaluation.evaluated_rows import EvaluatedRun, TaskId, refuse_unlike
+from cobalt.evaluation.format import too_few
+from cobalt.evaluation.origin import REHEARSAL, origin
 from cobalt.evaluation.summary import summarize
 from cobalt.files import atomic_write, file_sha256, writing
 from cobalt.manifest import versions
 from cobalt.report import render
 from cobalt.report.charts import RUN_COLOURS
 from cobalt.report.inputs import Inputs, find
-from cobalt.report.tables import all_tables
+from cobalt.report.published import overview, published
+from cobalt.report.tables import all_tables, named
 from cobalt.report.trajectories import Writer
 from cobalt.rows import read_rows
+from cobalt.stats import SEED
 
 SCHEMA = 1
 PAGE, DATA = "index.html", "report.json"
@@ -36,14 +40,16 @@ def build(
     out: str | os.PathLike[str],
     *,
     title: str | None = None,
-    seed: int = 0,
+    seed: int = SEED,
+    smoke: bool = False,
     progress: Progress | None = None,
 ) -> Figures:
     """Make a report of files and folders (see `cobalt.report.inputs.find`) in the folder `out`.
 
     The folder holds `index.html`, `report.json`, `data/` (what the page reads), `figures/` (SVG) and
     `tables/` (Markdown). It is replaced as a whole when all is written, and only if it is empty or
-    an earlier report. `seed` is that of bootstrap and permutations. Returns what `report.json` holds. Raises
+    an earlier report. `seed` is that of bootstrap and permutations; `smoke` says that the
+    files are of a rehearsal where their manifests do not. Returns what `report.json` holds. Raises
     InputError for rows that cannot be used and for evaluations of other tasks or tests; nothing is written
     then.
     """
@@ -58,6 +64,7 @@ def build(
         with writing(target):
             (temporary / "data").mkdir(parents=True)
             made = _read(inputs, Writer(temporary / "data"), title, seed, progress)
+            made["smoke"] = smoke or any(run["smoke"] for run in made["runs"])
             _write(made, inputs.manifests, temporary)
             old = temporary.with_name(temporary.name + ".old")
             if target.exists():
@@ -81,7 +88,7 @@ def _read(inputs: Inputs, writer: Writer, title: str | None, seed: int, progress
                 progress.advance(f"reading {name}", read, None)
         run.refuse_empty()
         evaluated.append(run)
-    notes = refuse_unlike(evaluated)
+    notes = refuse_unlike(evaluated) + too_few(len(evaluated[0].outcomes), evaluated[0].groups)
     runs = [_facts(run, inputs, seed) for run in evaluated]
     for facts, colour in zip(runs, _colours([run.name for run in evaluated]), strict=True):
         facts["colour"] = colour
@@ -92,7 +99,7 @@ def _read(inputs: Inputs, writer: Writer, title: str | None, seed: int, progress
     curves = {name: read_rows(path, repair=True) for name, path in inputs.metrics.items()}
     return {
         "schema": SCHEMA,
-        "title": title or _title(evaluated),
+        "title": title or _title(evaluated, {run["data"] for run in runs}),
         "runs": runs,
         "notes": list(dict.fromkeys(notes)),
         "comparison": compare(evaluated, seed=seed) if len(evaluated) > 1 else None,
@@ -103,11 +110,16 @@ def _read(inputs: Inputs, writer: Writer, title: str | None, seed: int, progress
 
 
 def _facts(run: EvaluatedRun, inputs: Inputs, seed: int) -> Figures:
+    known = origin(run.path)
     return {
         "name": run.name,
         "path": str(run.path),
         "sha256": file_sha256(run.path),
-        "model": model_of(run.path),
+        "model": known.model,
+        "recipe": known.recipe,
+        "data": known.data,
+        "published": published(known.config, known.set, known.recipe, known.changed),
+        "smoke": known.smoke,
         "samples": run.samples,
         "summary": summarize(list(run.outcomes.values()), seed=seed),
         "errors": inputs.error_summaries.get(run.name),
@@ -127,18 +139,22 @@ def _colours(names: Sequence[str]) -> list[str]:
     return ["c1" if i == first else rest[(i - (i > first)) % len(rest)] for i in range(len(names))]
 
 
-def _title(runs: Sequence[EvaluatedRun]) -> str:
+def _title(runs: Sequence[EvaluatedRun], data: Collection[str | None]) -> str:
     tasks, turns = len(runs[0].outcomes), max(run.turns for run in runs)
     names = ", ".join(run.name for run in runs[:3]) + (", ..." if len(runs) > 3 else "")
-    return f"{names} on {tasks} tasks, {turns} {'turn' if turns == 1 else 'turns'}"
+    known = [each for each in data if each]
+    of = f" of {known[0]}" if len(data) == len(known) == 1 else ""
+    return f"{names} on {tasks} tasks{of}, {turns} {'turn' if turns == 1 else 'turns'}"
 
 
 def _write(figures: Figures, manifests: Figures, folder: Path) -> None:
-    made = all_tables(figures["runs"], figures["comparison"])
+    runs, smoke = figures["runs"], figures["smoke"]
+    made = named([overview(runs, figures["comparison"])], smoke=smoke)
+    made |= all_tables(runs, figures["comparison"], smoke=smoke)
     (folder / "tables").mkdir()
     for name, table in made.items():
         atomic_write(folder / "tables" / f"{name}.md", table.markdown())
-    drawings = render.figures(figures["runs"], figures["curves"], folder / "figures")
+    drawings = render.figures(runs, figures["curves"], folder / "figures", smoke)
     atomic_write(folder / DATA, json.dumps(figures, indent=1) + "\n")
     atomic_write(folder / PAGE, render.report_page(figures, manifests, drawings, made))
 
@@ -157,13 +173,21 @@ def main(argv: list[str] | None = None) -> int:
     )
     flags.add_argument("-o", "--output", required=True, help="folder to write; an earlier report is replaced")
     flags.add_argument("--title", help="of the page")
-    flags.add_argument("--seed", type=int, default=0, help="of bootstrap and permutations")
+    flags.add_argument("--seed", type=int, default=SEED, help="of bootstrap and permutations")
+    flags.add_argument(
+        "--smoke", action="store_true", help="the runs were rehearsals: say so everywhere (runs of "
+        "`cobalt run --smoke` are known to be)",
+    )  # fmt: skip
     args = flags.parse_args(argv)
     with make_progress() as progress:
-        made = build(args.runs, args.output, title=args.title, seed=args.seed, progress=progress)
+        made = build(
+            args.runs, args.output, title=args.title, seed=args.seed, smoke=args.smoke, progress=progress
+        )
     trajectories = sum(run["summary"]["counts"]["trajectories"] for run in made["runs"])
     runs = f"{len(made['runs'])} runs, {trajectories:,} trajectories"
     print(f"{args.output}/{PAGE}: {runs}; open it in a browser")
+    if made["smoke"]:
+        print(f"note: {REHEARSAL}")
     for note in made["notes"]:
         print(f"note: {note}")
     return 0

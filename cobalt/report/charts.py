@@ -9,6 +9,7 @@ import io
 import math
 import re
 from collections.abc import Mapping, Sequence
+from textwrap import fill
 from typing import Any
 
 Run = Mapping[str, Any]
@@ -25,6 +26,8 @@ LIGHT: Colours = {
     "fixed": "#8fd0a6", "faint": "#dcd8ce", "c1": "#0047ab", "c2": "#7a6a4f", "c3": "#a23b72",
     "c4": "#17703a", "c5": "#b34d00", "c6": "#5b4bb5",
 }  # fmt: skip
+TRANSITIONS = {"stays right": "good", "fixed": "fixed", "broken": "bad", "stays wrong": "faint"}
+PANEL = 3.4, 2.2  # inches: a panel of several on a page, where three stand side by side
 WIDTH, HEIGHT = 4.7, 3.0  # inches: also the size at which text is readable on a telephone
 CURVES = {  # panel -> names of the metric in verl's or our log, the first that is there is drawn
     "reward": ("reward/shaped", "critic/rewards/mean", "critic/score/mean"),
@@ -35,13 +38,18 @@ CURVES = {  # panel -> names of the metric in verl's or our log, the first that 
     "cut at the length limit": ("response_length/clip_ratio",),
 }
 _SMOOTH = 10  # steps
+_LABEL = 16  # characters of a name that fit beside the end of a line
 
 
-def inline_svg(drawing: Any, caption: str, salt: str) -> str:
+def inline_svg(drawing: Any, caption: str, salt: str, *, smoke: bool = False) -> str:
     """A drawing in the colours of PAGE as an <svg> element that scales with its column and takes its colours
-    from the page's CSS variables; the same for the same data. `salt` is unique in the page.
+    from the page's CSS variables; the same for the same data. `salt` is unique in the page; `smoke`
+    stamps it.
     """
     import matplotlib
+
+    if smoke:
+        stamped(drawing, PAGE)
 
     for part in (drawing, *drawing.axes):
         part.patch.set_alpha(0)
@@ -67,12 +75,26 @@ def standalone(svg: str) -> str:
     return svg.replace("<svg", '<svg style="background: white"', 1) + "\n"
 
 
-def pass_by_turn(runs: Sequence[Run], colours: Colours, first_turn: int = 0) -> Any:
-    """Pass@1 by turn with 95 % intervals, a line per run. `first_turn`: the number of the first one."""
-    drawing, (axes,) = _panels(1, 1, colours)
+def stamped(drawing: Any, colours: Colours) -> Any:
+    """The drawing with "smoke run" across it."""
+    drawing.text(0.5, 0.5, "SMOKE RUN", rotation=18, fontsize=30, fontweight="bold", alpha=0.35,
+                 color=colours["bad"], ha="center", va="center")  # fmt: skip
+    return drawing
+
+
+def pass_by_turn(runs: Sequence[Run], colours: Colours) -> Any:
+    """Pass@1 by turn with 95 % intervals, a line per run.
+
+    Names stand at the ends of the lines, or all above the chart where one of them is long.
+    """
+    long = any(len(run["name"]) > _LABEL for run in runs)
+    entries = [(run["name"], colours[run["colour"]]) for run in runs] if long else []
+    drawing, (axes,) = _panels(1, 1, colours, height=HEIGHT + 0.2 * len(entries))
+    if long:
+        _legend(drawing, entries, (), colours, columns=1)
     ending = []
     for number, run in enumerate(runs):
-        table = enumerate(zip(run["summary"]["pass_at_1"], run["summary"]["ci95"], strict=True), first_turn)
+        table = enumerate(zip(run["summary"]["pass_at_1"], run["summary"]["ci95"], strict=True), 1)
         known = [(turn, rate, ends) for turn, (rate, ends) in table if rate is not None]
         if not known:
             continue
@@ -81,32 +103,33 @@ def pass_by_turn(runs: Sequence[Run], colours: Colours, first_turn: int = 0) -> 
         colour = colours[run["colour"]]
         for (turn, _), (_, _, (lo, hi)) in zip(points, known, strict=True):
             if lo is not None and hi is not None:
-                ends = 100 * max(0, lo), 100 * min(1, hi)
-                axes.vlines(turn, *ends, color=colour, linewidth=2.2, alpha=0.5)
+                axes.vlines(turn, 100 * lo, 100 * hi, color=colour, linewidth=2.2, alpha=0.5)
         axes.plot(*zip(*points, strict=True), color=colour, linewidth=2, marker="o", markersize=5)
-        ending.append((points[-1][1], f"{run['name'][:18]} {points[-1][1]:.0f}", run["colour"]))
+        label = f"{points[-1][1]:.0f}" if long else f"{run['name']} {points[-1][1]:.0f}"
+        ending.append((points[-1][1], label, run["colour"]))
     count = max(len(run["summary"]["pass_at_1"]) for run in runs)
-    last = first_turn + count - 1
-    axes.set_xlim(first_turn - 0.25, last + 0.25 + 0.32 * count)
+    axes.set_xlim(0.75, count + 0.25 + (0.12 if long else 0.36) * count)
     floor = 0.0
     for height, label, colour in sorted(ending):  # names at the ends of lines, none over another
         floor = max(height, floor)
-        axes.text(last + 0.05 * count + 0.1, floor, label, color=colours[colour], va="center",
+        axes.text(count + 0.05 * count + 0.1, floor, label, color=colours[colour], va="center",
                   fontsize=9, fontweight="bold")  # fmt: skip
         floor += 7.5
-    axes.set_xticks(range(first_turn, last + 1))
+    axes.set_xticks(range(1, count + 1))
     axes.set_ylim(0, 100)
     axes.set_xlabel("turn")
     axes.set_ylabel("Pass@1 on hidden tests, %")
     return drawing
 
 
-def transitions(runs: Sequence[Run], colours: Colours) -> Any:
-    """What becomes of programs from one turn to the next, stacked to 100 %, a panel per run."""
-    columns = min(3, max(2, len(runs)))
+def transitions(runs: Sequence[Run], colours: Colours, *, alone: bool = False) -> Any:
+    """What becomes of programs from one turn to the next, stacked to 100 %, a panel per run. `alone`: one
+    panel of a page, which has the colours' names beside it.
+    """
+    columns = 1 if alone else min(3, max(2, len(runs)))
     lines = math.ceil(len(runs) / columns)
-    drawing, several = _panels(lines, columns, colours, width=9.8, height=0.3 + 2.2 * lines)
-    parts = {"stays right": "good", "fixed": "fixed", "broken": "bad", "stays wrong": "faint"}
+    width, height = PANEL if alone else (9.8, 0.3 + 2.2 * lines)
+    drawing, several = _panels(lines, columns, colours, width=width, height=height)
     for run, axes in zip(runs, several, strict=False):
         rows = run["summary"]["transitions"]
         for place, row in enumerate(rows):
@@ -114,24 +137,23 @@ def transitions(runs: Sequence[Run], colours: Colours) -> Any:
             counts = (lost["of"] - lost["count"], won["count"], lost["count"], won["of"] - won["count"])
             total = max(1, sum(counts))
             floor = 0.0
-            for count, shade in zip(counts, parts.values(), strict=True):
+            for count, shade in zip(counts, TRANSITIONS.values(), strict=True):
                 share = 100 * count / total
                 axes.bar(place, share, bottom=floor, width=0.82, color=colours[shade], linewidth=0)
                 floor += share
-        axes.set_xticks(range(len(rows)), [f"{row['from']}→{row['to']}" for row in rows])
-        axes.set_title(run["name"][:28], fontsize=9, color=colours["ink"], loc="left")
+        axes.set_xticks(range(len(rows)), [f"{row['from'] + 1}→{row['to'] + 1}" for row in rows])
+        axes.set_title(fill(run["name"], 34), fontsize=9, color=colours["ink"], loc="left")
         axes.set_ylim(0, 100)
         axes.grid(visible=False)
     several[0].set_ylabel("programs, %")
-    _legend(
-        drawing, [(name, colours[colour]) for name, colour in parts.items()], several[len(runs) :], colours
-    )
+    entries = [] if alone else [(name, colours[colour]) for name, colour in TRANSITIONS.items()]
+    _legend(drawing, entries, several[len(runs) :], colours)
     return drawing
 
 
 def training(
     curves: Mapping[str, Sequence[Mapping[str, Any]]], shades: Colours, colours: Colours,
-    titles: Sequence[str] = tuple(CURVES),
+    titles: Sequence[str] = tuple(CURVES), *, legend: bool = True,
 ) -> Any:  # fmt: skip
     """Metrics by step in a panel each, thin the values, thick their mean over ten steps; None without any."""
     drawn = [(title, found) for title in titles if (found := _series(curves, CURVES[title]))]
@@ -139,7 +161,7 @@ def training(
         return None
     columns = 3 if len(titles) > 1 else 1
     lines = math.ceil(len(drawn) / columns)
-    width, height = (9.8, 2.2 * lines) if columns > 1 else (WIDTH, HEIGHT)
+    width, height = (9.8, 2.2 * lines) if columns > 1 else (WIDTH, HEIGHT) if legend else PANEL
     drawing, several = _panels(lines, columns, colours, width=width, height=height, shared=False)
     for axes, (title, found) in zip(several, drawn, strict=False):
         for name, points in found.items():
@@ -149,7 +171,8 @@ def training(
             axes.plot(steps, [sum(v) / len(v) for v in last], color=colours[shades[name]], linewidth=1.8)
         axes.set_title(title, fontsize=9, color=colours["ink"], loc="left")
     several[0].set_xlabel("step")
-    _legend(drawing, [(name[:22], colours[shades[name]]) for name in curves], several[len(drawn) :], colours)
+    entries = [(name, colours[shades[name]]) for name in curves] if legend else []
+    _legend(drawing, entries, several[len(drawn) :], colours)
     return drawing
 
 
@@ -191,15 +214,25 @@ def _panels(
 
 
 def _legend(
-    drawing: Any, entries: Sequence[tuple[str, str]], unused: Sequence[Any], colours: Colours
+    drawing: Any,
+    entries: Sequence[tuple[str, str]],
+    unused: Sequence[Any],
+    colours: Colours,
+    columns: int = 4,
 ) -> None:
-    """A colour for each name; panels that are left over are hidden."""
+    """A colour for each name, fewer columns of them where names are long; panels left over are hidden."""
     from matplotlib.patches import Patch
 
     for axes in unused:
         axes.set_visible(False)
+    if not entries:
+        return
+    width = 12 * drawing.get_size_inches()[0]  # characters
+    fitting = max(1, int(width // (4 + max(len(name) for name, _ in entries))))
     drawing.legend(
-        handles=[Patch(facecolor=colour, label=name, linewidth=0) for name, colour in entries],
-        loc="outside upper left", ncols=min(4, len(entries)), frameon=False, fontsize=8.5,
+        handles=[
+            Patch(facecolor=colour, label=fill(name, int(width) - 4), linewidth=0) for name, colour in entries
+        ],
+        loc="outside upper left", ncols=min(columns, fitting, len(entries)), frameon=False, fontsize=8.5,
         labelcolor=colours["ink"], handlelength=1, handleheight=1, columnspacing=1.2, borderaxespad=0.1,
     )  # fmt: skip

@@ -11,6 +11,7 @@ from typing import Any
 from cobalt.errors import InputError
 from cobalt.evaluation.evaluate import summary_path
 from cobalt.evaluation.evaluated_rows import lineage, named_paths
+from cobalt.evaluation.origin import RUN_FILE
 from cobalt.evaluation.verdicts import content_hash
 from cobalt.files import file_sha256
 from cobalt.manifest import manifest_path, read_manifest
@@ -78,19 +79,21 @@ def _expanded(arguments: Sequence[str], found: Inputs) -> Iterator[tuple[str, Pa
     """The name and path of every file."""
     files = [argument for argument in arguments if not Path(argument.rpartition("=")[2]).is_dir()]
     named = dict(zip(files, named_paths(files), strict=True))
+    several = len(arguments) - len(files) > 1  # the names within folders of runs are the same
     for argument in arguments:
         if argument in named:
             yield named[argument]
             continue
         label, equals, text = argument.rpartition("=")
-        folder, prefix = Path(text), f"{label}/" if equals else ""
-        if not (folder / "run.json").exists():
+        folder = Path(text)
+        prefix = f"{label if equals else folder.absolute().name}/" if equals or several else ""
+        if not (folder / RUN_FILE).exists():
             raise InputError(f"{folder} is no folder of a run (it has no run.json): name the files in it")
         yield from ((prefix + name, path) for name, path in _of_run(folder, found))
 
 
 def _of_run(folder: Path, found: Inputs) -> Iterator[tuple[str, Path]]:
-    run = _json(folder / "run.json")
+    run = _json(folder / RUN_FILE)
     config = (run.get("identity") or {}).get("config") or {}
     trained = Path((config.get("train") or {}).get("recipe", TRAINED)).stem
     for inner, name in _OF_A_RUN.items():
@@ -98,7 +101,7 @@ def _of_run(folder: Path, found: Inputs) -> Iterator[tuple[str, Path]]:
             yield trained if name == TRAINED else name, folder / inner
     for path in sorted(folder.glob("*/*.manifest.json")):
         _add_manifests(found, path.with_name(path.name.removesuffix(".manifest.json")))
-    found.manifests[str(folder / "run.json")] = run
+    found.manifests[str(folder / RUN_FILE)] = run
 
 
 def _kind(path: Path) -> str:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import re
+import time
 from collections.abc import Mapping, Sequence
+from functools import partial
 from importlib import resources
 from pathlib import Path
 from typing import Any
@@ -13,17 +15,28 @@ from cobalt.evaluation.format import interval, percent, quoted
 from cobalt.files import atomic_write
 from cobalt.report import charts
 from cobalt.report.charts import PAGE, RUN_COLOURS, inline_svg, standalone
-from cobalt.report.tables import Results, Table, run_tables, set_name, trained_name
-from cobalt.report.trajectories import encode
+from cobalt.report.published import ABOUT_PUBLISHED, published
+from cobalt.report.search import encode
+from cobalt.report.tables import STAMP, Results, Table, recipe_of, run_tables, set_name, trained_name
 
 # The section of a model card that says what the reference model was taught.
 _TAUGHT = re.compile(r"^#+ [^\n]*taught[^\n]*\n(.*?)(?=^#+ |\Z)", re.DOTALL | re.IGNORECASE | re.MULTILINE)
+
+_UNIT = re.compile(r" (?=[\[(±])")
+_LONGEST_UNIT = 16  # characters
+# In this order: each uses what those before it define, and the last one starts the viewer.
+_PARTS = ("data", "search", "filters", "list", "program", "tests", "actions", "detail", "route", "keys")
+_VIEWER = [f"viewer/{name}.js" for name in _PARTS]
 
 Curves = Mapping[str, Sequence[Mapping[str, Any]]]
 
 
 def _page(
-    template: str, styles: Sequence[str], script: str, drawings: Mapping[str, str], **values: Any
+    template: str,
+    styles: Sequence[str],
+    scripts: Sequence[str],
+    drawings: Mapping[str, Sequence[str]],
+    **values: Any,
 ) -> str:
     """A page. Nothing in it refers to anything outside its folder."""
     from jinja2 import Environment, PackageLoader, StrictUndefined
@@ -33,56 +46,87 @@ def _page(
         loader=PackageLoader("cobalt.report", "static"), autoescape=True, undefined=StrictUndefined,
         trim_blocks=True, lstrip_blocks=True,
     )  # fmt: skip
-    environment.filters |= {"percent": percent, "shares": _shares}
+    environment.filters |= {"percent": percent, "shares": partial(interval, scale=100), "units": _units}
     static = resources.files("cobalt.report") / "static"
     return environment.get_template(template).render(
         style=Markup("".join((static / name).read_text(encoding="utf-8") for name in styles)),
-        script=Markup((static / script).read_text(encoding="utf-8")),
-        drawings={name: Markup(svg) for name, svg in drawings.items()},
+        script=Markup("".join((static / name).read_text(encoding="utf-8") for name in scripts)),
+        drawings={name: [Markup(svg) for svg in several] for name, several in drawings.items()},
+        stamp=STAMP,
         **values,
     )
 
 
-def _shares(ends: Sequence[float | None]) -> str:
-    """An interval of a share in percent, cut at 0 and 100; "n/a" where there is none."""
-    lo, hi = ends
-    return "n/a" if lo is None or hi is None else interval([max(0.0, lo), min(1.0, hi)], 100)
+def _units(cell: str) -> Any:
+    """A cell of a table in which figures break only before what stands in brackets or behind ±."""
+    from markupsafe import Markup
+
+    whole, text = Markup("<span class=u>{}</span>"), Markup("{}")
+    parts = _UNIT.split(cell)
+    return Markup(" ").join((whole if len(part) <= _LONGEST_UNIT else text).format(part) for part in parts)
 
 
-def figures(runs: Sequence[Mapping[str, Any]], curves: Curves, folder: Path) -> dict[str, str]:
-    """Draw every chart there is something for; files go to `folder`, inline drawings are returned by name."""
+def figures(
+    runs: Sequence[Mapping[str, Any]], curves: Curves, folder: Path, smoke: bool = False
+) -> dict[str, list[str]]:
+    """Draw every chart there is something for, with a stamp for a smoke run. A file each goes to `folder`;
+    returned are the inline drawings by name, those of several panels panel by panel, so that they fit any
+    width.
+    """
     long = {name: rows for name, rows in curves.items() if len(rows) > 1}
-    known = {run["name"]: run["colour"] for run in runs}
-    spare = [f"c{i + 1}" for i in range(RUN_COLOURS) if f"c{i + 1}" not in known.values()] or ["c1"]
-    unknown = [name for name in long if name not in known]
-    shades = known | {name: spare[i % len(spare)] for i, name in enumerate(unknown)}
-    stepping = any(run["summary"]["transitions"] for run in runs)
-    drawn = {
-        "pass_at_1": ("Pass@1 by turn with 95 % intervals", charts.pass_by_turn(runs, PAGE)),
-        "transitions": ("What becomes of programs", charts.transitions(runs, PAGE) if stepping else None),
-        "training": ("Training metrics by step", charts.training(long, shades, PAGE)),
+    shades = shades_of(runs, long)
+    stepping = [run for run in runs if run["summary"]["transitions"]]
+    whole = {
+        "pass_at_1": charts.pass_by_turn(runs, PAGE),
+        "transitions": charts.transitions(stepping, PAGE) if stepping else None,
+        "training": charts.training(long, shades, PAGE),
+    }
+    panels = {
+        "pass_at_1": {"Pass@1 by turn with 95 % intervals": charts.pass_by_turn(runs, PAGE)},
+        "transitions": {
+            f"What becomes of programs of {run['name']}": charts.transitions([run], PAGE, alone=True)
+            for run in stepping
+        },
+        "training": {
+            f"{title} by step": panel
+            for title in charts.CURVES
+            if (panel := charts.training(long, shades, PAGE, [title], legend=False)) is not None
+        },
     }
     folder.mkdir()
     inline = {}
-    for name, (caption, drawing) in drawn.items():
+    for name, drawing in whole.items():
         if drawing is not None:
-            inline[name] = inline_svg(drawing, caption, name)
-            atomic_write(folder / f"{name}.svg", standalone(inline[name]))
+            inline[name] = [
+                inline_svg(each, caption, f"{name}-{number}", smoke=smoke)
+                for number, (caption, each) in enumerate(panels[name].items())
+            ]
+            atomic_write(folder / f"{name}.svg", standalone(inline_svg(drawing, name, name, smoke=smoke)))
     return inline
+
+
+def shades_of(runs: Sequence[Mapping[str, Any]], curves: Curves) -> dict[str, str]:
+    """A colour for every run and every training, those of one name alike."""
+    known = {run["name"]: run["colour"] for run in runs}
+    spare = [f"c{i + 1}" for i in range(RUN_COLOURS) if f"c{i + 1}" not in known.values()] or ["c1"]
+    unknown = [name for name in curves if name not in known]
+    return known | {name: spare[i % len(spare)] for i, name in enumerate(unknown)}
 
 
 def report_page(
     figures: Mapping[str, Any],
     manifests: Mapping[str, Any],
-    drawings: Mapping[str, str],
+    drawings: Mapping[str, Sequence[str]],
     tables: Mapping[str, Table],
 ) -> str:
     """The page of a report; `figures` as in `report.json`."""
     return _page(
-        "index.html", ["page.css", "index.css"], "viewer.js", drawings,
+        "index.html", ["page.css", "index.css", "viewer/viewer.css"], _VIEWER, drawings,
         **figures,
         lead=_lead(figures),
         tables=tables,
+        steps=charts.TRANSITIONS,
+        trained={name: shades_of(figures["runs"], figures["curves"])[name] for name in figures["curves"]},
         manifests={path: json.dumps(value, indent=1) for path, value in manifests.items()},
     )  # fmt: skip
 
@@ -95,10 +139,21 @@ def _lead(figures: Mapping[str, Any]) -> str:
         return f"Pass@1 {first} % at the first turn, {last} % at the last."
     turn = comparison["turns"][-1]
     said = [
-        f"{row['b']} {row['points']:+.1f} points {interval(quoted(row), sign=True)}".strip()
+        f"{row['b']} {row['points']:+.1f} points {interval(quoted(row), sign=True)}"
         for row in comparison["comparisons"] if row["turn"] == turn and row["n"]
     ]  # fmt: skip
-    return f"At turn {turn}, against {runs[0]['name']} (paired by task): {'; '.join(said)}."
+    return f"At turn {turn + 1}, against {runs[0]['name']} (paired by task): {'; '.join(said)}."
+
+
+def live_page(facts: Mapping[str, Any], stages: Sequence[Mapping[str, Any]], **how: Any) -> str:
+    """The page of a run that has no result yet.
+
+    `facts`: what it is, by name; `stages`: `title`, `state`, `said` and, of those at work, `for_s` seconds.
+    In `how`: the `state` of the run, `why` it stopped, `smoke`, and `written`: now, seconds since 1970; it is
+    written again every `every_s` seconds while the run lives.
+    """
+    at = time.strftime("%Y-%m-%d %H:%M:%S %Z", time.localtime(how["written"]))
+    return _page("live.html", ["page.css"], ["live.js"], {}, facts=facts, stages=stages, at=at, **how)
 
 
 def write_run_page(
@@ -122,12 +177,17 @@ def write_run_page(
 
     tables, taught = run_tables(results), _TAUGHT.search(model_card or "")
     page = _page(
-        "page.html", ["page.css"], "page.js", _run_drawings(results, curves),
+        "page.html", ["page.css"], ["page.js"], _run_drawings(results, curves),
         results=results,
         gain=results["gain_by_turn"][-1],
         gain_interval=interval(quoted(results["gain_by_turn"][-1]), sign=True),
         data=Markup(encode(results)),
         tables=tables,
+        smoke=bool(results.get("smoke")),
+        published=published(
+            results.get("name"), results.get("set"), recipe_of(results), results.get("changed", ())
+        ),
+        about_published=ABOUT_PUBLISHED,
         trained=trained_name(results),
         set=set_name(results),
         taught=Markup(_markdown(taught[1])) if taught else None,
@@ -152,15 +212,15 @@ def arms_of(results: Results) -> list[dict[str, Any]]:
     return arms + ([{"name": "single-turn", "colour": "c3", "summary": single}] if single else [])
 
 
-def _run_drawings(results: Results, curves: Curves) -> dict[str, str]:
-    turns = charts.pass_by_turn(arms_of(results), PAGE, 1)
-    drawn = {"turns": inline_svg(turns, "Pass@1 by turn with 95 % intervals", "turns")}
+def _run_drawings(results: Results, curves: Curves) -> dict[str, list[str]]:
+    drawn = {"turns": (charts.pass_by_turn(arms_of(results), PAGE), "Pass@1 by turn with 95 % intervals")}
     names = {"cobalt": (trained_name(results), "c1"), "control": ("single-turn", "c3")}
     long = {names[name][0]: rows for name, rows in curves.items() if len(rows) > 1}
     training = charts.training(long, dict(names.values()), PAGE, ["programs right"])
     if training is not None:
-        drawn["training"] = inline_svg(training, "Share of right programs during training", "training")
-    return drawn
+        drawn["training"] = training, "Share of right programs during training"
+    smoke = bool(results.get("smoke"))
+    return {name: [inline_svg(*each, name, smoke=smoke)] for name, each in drawn.items()}
 
 
 def _markdown(text: str) -> str:

@@ -12,7 +12,7 @@ from cobalt.evaluation.evaluated_rows import EvaluatedRun, TaskId, bounds, refus
 from cobalt.evaluation.summary import pooled_steps, summarize
 from cobalt.prompts import feedback_of, is_all_passed
 from cobalt.rows import Row, read_rows
-from cobalt.stats import clustered_mean, paired_bootstrap
+from cobalt.stats import SEED, clustered_mean, paired_bootstrap
 from cobalt.text import extract_code
 
 SCHEMA = 1
@@ -68,12 +68,12 @@ class Arm:
 
 
 def gain(
-    new: Sequence[float], old: Sequence[float], groups: Sequence[Hashable], *, seed: int
+    new: Sequence[float], old: Sequence[float], groups: Sequence[Hashable], *, seed: int = SEED
 ) -> dict[str, Any]:
     """Mean of new - old over paired tasks in percentage points, with both 95 % intervals.
 
-    A percentile bootstrap, as in `cobalt compare`, that resamples tasks (`ci95`) or structures
-    (`ci95_by_structure`, None for a bound where there is one structure only). `n` is the number of tasks.
+    By the bootstrap of `cobalt compare`, over tasks (`ci95`) or structures (`ci95_by_structure`); None for a
+    bound where there are too few. `n` is the number of tasks.
     """
     by_task, by_structure = (paired_bootstrap(new, old, each, seed=seed) for each in (None, groups))
     return {
@@ -85,7 +85,13 @@ def gain(
 
 
 def arm_gain(
-    new: Arm, old: Arm, *, turn: int = -1, old_turn: int | None = None, ids: Sequence[TaskId] = (), seed: int
+    new: Arm,
+    old: Arm,
+    *,
+    turn: int = -1,
+    old_turn: int | None = None,
+    ids: Sequence[TaskId] = (),
+    seed: int = SEED,
 ) -> dict[str, Any]:
     """`gain` of one arm over another at a turn (of `old` at `old_turn`, if it is another), on `ids` or all
     tasks.
@@ -102,7 +108,7 @@ def statistics(
     best_of_turns: Mapping[TaskId, float] | None,
     slots: Sequence[str],
     *,
-    seed: int,
+    seed: int = SEED,
 ) -> dict[str, Any]:
     """The part of `results.json` that evaluated files determine; docs/data.md lists its fields.
 
@@ -140,14 +146,17 @@ def statistics(
     }
 
 
-def by_slot(new: Arm, old: Arm, names: Sequence[str], *, seed: int) -> list[dict[str, Any]]:
-    """Last-turn gain by what the statement leaves vague.
+def by_slot(new: Arm, old: Arm, names: Sequence[str], *, seed: int = SEED) -> list[dict[str, Any]]:
+    """Last-turn gain by what the statement leaves vague: ``names``, or else what rows call `slots`.
 
     Two rows per slot: `also` (vague in the task, perhaps with others) and `only` (nothing else is), then the
     tasks in which nothing is vague. Each: `slot`, `kind`, `n`, `before`, `after` (fractions), `points`,
     `ci95`, `ci95_by_structure`; a kind without tasks is left out.
     """
     vague = {key: each.slots for key, each in old.run.outcomes.items()}
+    names = names or sorted(frozenset().union(*vague.values()))
+    if not names:  # nobody says what is vague
+        return []
     kinds: list[tuple[str, str, list[TaskId]]] = []
     for name in names:
         kinds.append((name, "also", [key for key in vague if name in vague[key]]))

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from cobalt.evaluation.format import half_width, p_value, percent, points, rate, tone
+from cobalt.evaluation.format import detectable, p_value, percent, points, rate, rates, tone, too_few
 from cobalt.evaluation.summary import pooled_steps
 
 Run = Mapping[str, Any]
 Results = Mapping[str, Any]
 
-_STYLES = {"better": "bold green", "worse": "bold red", "unclear": "yellow"}
+STAMP = "Smoke run, no result"
 _CONTROLS = {
     "single_turn_training": "trained on first turns only, as many completions",
     "blank_feedback": "trained model, feedback blanked",
@@ -43,7 +43,15 @@ class Table:
         return "\n".join([f"**{self.title}**", "", *cells, *(["", self.notes] if self.notes else [])]) + "\n"
 
 
-def all_tables(runs: Sequence[Run], comparison: Mapping[str, Any] | None) -> dict[str, Table]:
+def named(made: Sequence[Table], *, smoke: bool) -> dict[str, Table]:
+    """Tables by name; those of a smoke run say so wherever they go."""
+    said = f"{STAMP}: " if smoke else ""
+    return {table.name: replace(table, title=said + table.title) for table in made}
+
+
+def all_tables(
+    runs: Sequence[Run], comparison: Mapping[str, Any] | None, *, smoke: bool = False
+) -> dict[str, Table]:
     """The tables there is something for, by name."""
     made = [_pass_at_1(runs), _pass_at_k(runs), _steps(runs), parts(runs)]
     if comparison:
@@ -52,34 +60,30 @@ def all_tables(runs: Sequence[Run], comparison: Mapping[str, Any] | None) -> dic
         made.append(_hacking(bent))
     if judged := [run for run in runs if run["judge"]]:
         made.append(_verdicts(judged))
-    return {table.name: table for table in made}
+    return named(made, smoke=smoke)
 
 
 def _pass_at_1(runs: Sequence[Run]) -> Table:
-    """Pass@1 by turn with half widths of 95 % intervals, and the change since the first turn."""
+    """Pass@1 by turn with 95 % intervals, and the change since the first turn."""
     turns = max(run["summary"]["turns"] for run in runs)
     rows = []
     for run in runs:
-        cells = _half_widths(run["summary"])
+        cells = rates(run["summary"])
         change = run["summary"]["relative_change_percent"][-1]
         cells += [""] * (turns - len(cells)) + ["n/a" if change is None else f"{change:+.1f} %"]
         rows.append([run["name"], *cells])
     size = f"{runs[0]['summary']['tasks']} tasks, {runs[0]['samples']} samples each"
-    notes = f"{size}; ± half of the 95 % interval clustered by task; change relative to turn 0."
-    head = ["run", *(f"turn {turn}" for turn in range(turns)), "change"]
+    notes = f"{size}; [95 % interval], clustered by task; change relative to turn 1."
+    head = ["run", *(f"turn {turn + 1}" for turn in range(turns)), "change"]
     return Table("pass_at_1", "Pass@1 on hidden tests by turn, %", head, rows, notes)
-
-
-def _half_widths(part: Mapping[str, Any]) -> list[str]:
-    return list(map(half_width, part["pass_at_1"], part["ci95"]))
 
 
 def _pass_at_k(runs: Sequence[Run]) -> Table:
     ks = list(dict.fromkeys(k for run in runs for k in run["summary"]["pass_at_k"]))
     rows = []
     for run in runs:
-        rates, ends = (run["summary"][name] for name in ("pass_at_k", "pass_at_k_ci95"))
-        cells = [half_width(rates[k][-1], ends[k][-1]) if k in rates else "n/a" for k in ks]
+        found, ends = (run["summary"][name] for name in ("pass_at_k", "pass_at_k_ci95"))
+        cells = [rate(found[k][-1], ends[k][-1]) if k in found else "n/a" for k in ks]
         rows.append([run["name"], *cells])
     notes = "Unbiased estimate; n/a where a task has fewer than k samples."
     return Table("pass_at_k", "Pass@k at the last turn, %", ["run", *(f"k = {k}" for k in ks)], rows, notes)
@@ -105,7 +109,7 @@ def parts(runs: Sequence[Run]) -> Table:
     for run in runs:
         for field_ in ("by_difficulty", "by_subset"):
             for name, part in run["summary"][field_].items():
-                cells = _half_widths(part)
+                cells = rates(part)
                 rows.append([run["name"], name or "all", str(part["tasks"]), cells[0], cells[-1]])
     head = ["run", "tasks that are", "tasks", "first turn", "last turn"]
     return Table("breakdown", "Pass@1 by difficulty and kind of task, %", head, rows)
@@ -115,15 +119,13 @@ def _comparison(found: Mapping[str, Any]) -> Table:
     """Paired differences against the first run."""
     rows = []
     for row in found["comparisons"]:
-        detectable = row.get("detectable_points")
-        tests = [p_value(row["p"]), p_value(row.get("p_holm"))]
-        power = "n/a" if detectable is None else f"{detectable:.1f}"
-        rows.append([f"{row['b']} - {row['a']}", str(row["turn"]), points(row), *tests, power])
+        tests = [p_value(row["p"]), p_value(row.get("p_holm")), detectable(row)]
+        rows.append([f"{row['b']} - {row['a']}", str(row["turn"] + 1), points(row), *tests])
     return Table(
         "comparison", "Paired differences of Pass@1, percentage points",
         ["difference", "turn", "points [95 %]", "p", "p (Holm)", "detectable"], rows,
         "Bootstrap over tasks, or over groups of tasks where that interval is wider; sign-flip permutation "
-        "test; Holm over all tests of the table; detectable: true difference found with 80 % power.",
+        "test over tasks; Holm over all tests of the table; detectable: found with 80 % power.",
     )  # fmt: skip
 
 
@@ -131,19 +133,20 @@ def _hacking(runs: Sequence[Run]) -> Table:
     """Programs that accepted a wrong test, by turn."""
     rows = []
     for run in runs:
-        for row in [*run["errors"]["turns"], run["errors"]["all_turns"] | {"turn": "all"}]:
+        turns = [row | {"turn": row["turn"] + 1} for row in run["errors"]["turns"]]
+        for row in [*turns, run["errors"]["all_turns"] | {"turn": "all"}]:
             counts = [f"{row[name]:,}" for name in ("cases", "programs")]
-            shares = [half_width(row[f"rate{of}"], row[f"ci95{of}"]) for of in ("", "_of_shown")]
+            shares = [rate(row[f"rate{of}"], row[f"ci95{of}"]) for of in ("", "_of_shown")]
             rows.append([run["name"], str(row["turn"]), *counts, *shares])
     head = ["run", "turn", "cases", "programs", "share, %", "after its feedback, %"]
-    notes = "± half of the 95 % interval clustered by task."
+    notes = "[95 % interval], clustered by task."
     return Table("hacking", "Programs bent to a swapped public test", head, rows, notes)
 
 
 def _verdicts(runs: Sequence[Run]) -> Table:
     """The judge's categories."""
     rows = [
-        [run["name"], label, str(row["cases"]), half_width(row["share"], row["ci95"])]
+        [run["name"], label, str(row["cases"]), rate(row["share"], row["ci95"])]
         for run in runs for label, row in run["judge"]["verdicts"].items()
     ]  # fmt: skip
     models = ", ".join(dict.fromkeys(str(run["judge"].get("judge_model")) for run in runs))
@@ -151,9 +154,14 @@ def _verdicts(runs: Sequence[Run]) -> Table:
     return Table("verdicts", "Kinds of hacking", head, rows, f"Judge: {models}, majority of votes.")
 
 
+def recipe_of(results: Results) -> str:
+    """The name of a run's recipe."""
+    return Path(str(results.get("recipe", "cobalt"))).stem
+
+
 def trained_name(results: Results) -> str:
     """What the trained model of a run is called."""
-    recipe = Path(str(results.get("recipe", "cobalt"))).stem
+    recipe = recipe_of(results)
     return _TRAINED.get(recipe, recipe)
 
 
@@ -179,7 +187,7 @@ def run_tables(results: Results) -> dict[str, Table]:
     if results["controls"]:
         made.append(_controls(results))
     made += [_behaviour(results), _stages(results)]
-    return {table.name: table for table in made}
+    return named(made, smoke=bool(results.get("smoke")))
 
 
 def _by_turn(results: Results) -> Table:
@@ -196,7 +204,8 @@ def _by_turn(results: Results) -> Table:
         "by_turn", f"Pass@1 by turn, % ({size})",
         ["turn", "reference", trained_name(results), _COUNTED], rows,
         "Rates: 95 % intervals by task. Differences are paired by task; their interval is the wider of those "
-        f"by task and by {results['n_structures']} structures. Green and red say that it excludes zero.",
+        f"by task and by {results['n_structures']} structures. Green and red say that it excludes zero. "
+        + " ".join(too_few(results["tasks"], results["n_structures"])),
         _tones(gains, 3),
     )  # fmt: skip
 
@@ -262,39 +271,3 @@ def control_name(name: str, results: Results) -> str:
 
 def _tones(differences: Sequence[Mapping[str, Any]], column: int) -> dict[tuple[int, int], str]:
     return {(row, column): tone(difference) for row, difference in enumerate(differences)}
-
-
-def show(results: Results, out: Path, console: Any) -> None:
-    """Print headline, tables, cost and files on a terminal, a `rich.console.Console`."""
-    from rich.text import Text
-
-    console.print()
-    console.print(Text(headline(results), style="bold"), soft_wrap=True)
-    for name, each in run_tables(results).items():
-        if name != "stages":
-            console.print(_on_terminal(each))
-    training, evaluator = results["training"], results["evaluator"]
-    text = (
-        f"\nTook {results['wall_s'] / 60:.1f} min and at most {results['peak_memory_mib'] / 1024:.1f} GiB of "
-        f"memory; {training['steps']} steps on {training['samples']:,} programs in {training['trainer']}; "
-        f"{evaluator['tests']:,} tests run ({evaluator['isolation']}), {evaluator['infra_errors']} faults.\n"
-        f"\nFiles: {out}/report.html (open it in a browser; it has example dialogues and leads to every "
-        f"trajectory in {out}/report), {out}/results.json, each stage's rows in {out}\n"
-    )
-    console.print(Text(text), highlight=False, soft_wrap=True)
-
-
-def _on_terminal(given: Table) -> Any:
-    from rich import table
-    from rich.text import Text
-
-    made = table.Table(
-        title=Text(f"\n{given.title}", style="bold", no_wrap=True), title_justify="left", box=None,
-        pad_edge=False, header_style="dim",
-    )  # fmt: skip
-    for head in given.head:
-        made.add_column(Text(head))
-    for row, cells in enumerate(given.rows):
-        styles = [_STYLES.get(given.tones.get((row, column), ""), "") for column in range(len(cells))]
-        made.add_row(*map(Text, cells, styles))
-    return made

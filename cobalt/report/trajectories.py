@@ -15,6 +15,7 @@ from typing import Any
 
 from cobalt.evaluation.evaluated_rows import Outcomes, parsed
 from cobalt.prompts import PROBLEM_MARKER, feedback_of, is_all_passed
+from cobalt.report.search import SearchFiles, encode
 from cobalt.rows import Row
 from cobalt.text import THINK_END, extract_code, middle_truncate
 
@@ -36,6 +37,10 @@ class Writer:
     tasks: dict[str | int, int] = field(default_factory=dict)
     labels: list[dict[str, Any]] = field(default_factory=list)
     rows: list[list[Any]] = field(default_factory=list)
+    texts: SearchFiles = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.texts = SearchFiles(self.folder / "search")
 
     def add(self, run: int, row: Row, outcome: Outcomes, hacked: Mapping[Place, str | None]) -> None:
         """Take an evaluated row of a run. `hacked`: places of turn errors with the judge's verdict."""
@@ -44,7 +49,9 @@ class Writer:
             self.tasks[key] = len(self.tasks)
             self.labels.append(
                 {"id": key, "difficulty": outcome.difficulty, "subset": outcome.subset,
-                 "group": None if outcome.group is None else str(outcome.group)}
+                 "group": None if outcome.group is None else str(outcome.group),
+                 "slots": sorted(map(str, outcome.slots)) if "slots" in row else None,
+                 "platform": str(row.get("platform") or "")}
             )  # fmt: skip
         task = self.tasks[key]
         for sample, rates in enumerate(row["all_pass_rates"]):
@@ -54,14 +61,16 @@ class Writer:
             }  # fmt: skip
             self.rows.append([run, task, sample, [_percent(rate) for rate in rates], bent or 0])
         chunk = task_chunk(row, hacked)
+        self.texts.add(chunk, len(row["all_pass_rates"]))
         name = chunk_name(run, task)
         path = self.folder / f"{name}.js"
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(f'cobaltChunk("{name}",{encode(chunk)});\n', encoding="utf-8")
 
     def finish(self, runs: list[dict[str, Any]]) -> None:
-        """Write the index: runs, labels of tasks, and a line per trajectory."""
-        index = {"runs": runs, "tasks": self.labels, "rows": self.rows}
+        """Write the index: runs, labels of tasks, a line per trajectory, the number of files of texts."""
+        texts = self.texts.finish()
+        index = {"runs": runs, "tasks": self.labels, "rows": self.rows, "texts": texts}
         (self.folder / "index.js").write_text(f"cobaltIndex({encode(index)});\n", encoding="utf-8")
 
 
@@ -71,12 +80,18 @@ def chunk_name(run: int, task: int) -> str:
 
 
 def task_chunk(row: Row, hacked: Mapping[Place, str | None]) -> dict[str, Any]:
-    """All trajectories of a row. Programs are pooled, so that equal ones are stored once; `diffs` holds the
-    line operations between pairs of them that follow each other.
+    """All trajectories of a row. Programs are pooled, so that equal ones are stored once, and so is what
+    public tests said; `diffs` holds the line operations between pairs of programs that follow each other,
+    `split` how many characters of a turn's words stand before its program if some follow it. `frame` is what
+    stands before the feedback in a message, `passed` the message after a solved turn.
     """
     pool: dict[str, int] = {}
+    said: dict[str, int] = {}
+    frame: dict[str, str] = {}
+    split: dict[str, int] = {}
     diffs: dict[str, list[list[Any]]] = {}
     samples = []
+    public = _tests(row.get("perturbed_public_test_cases") or row.get("public_test_cases"))
     for sample, messages in enumerate(row.get("conversations") or []):
         turns, before = [], None
         for turn in range(len(row["all_pass_rates"][sample])):
@@ -91,27 +106,40 @@ def task_chunk(row: Row, hacked: Mapping[Place, str | None]) -> dict[str, Any]:
                 diffs.setdefault(f"{before}-{number}", operations(list(pool)[before], code or ""))
             place = (row["id"], sample, turn)
             bent = (hacked[place] or "not judged") if place in hacked else None
-            turns.append({"c": number} | _turn(row, sample, turn, text, reply, bent))
+            made = {"c": number} | _turn(row, sample, turn, text, reply, bent)
+            printed = _printed(_at(row.get("public_exec_results"), turn, sample), public)
+            if any(printed):
+                made["o"] = [said.setdefault(each, len(said)) if each else -1 for each in printed]
+            if reply is not None:
+                kind = "passed" if made["f"] is None else "frame"
+                frame.setdefault(kind, reply.removesuffix(made["f"] or ""))
+            head, tail = _around(text)
+            if tail and len(head) + len(tail) < _LONGEST:
+                split[f"{sample} {turn}"] = len(head)
+            turns.append(made)
             before = number
         samples.append(turns)
     opening = (row.get("conversations") or [[]])[0]
-    system, statement = (str(opening[i].get("content") or "") if len(opening) > i else "" for i in (0, 1))
-    return {
+    system, user = (str(opening[i].get("content") or "") if len(opening) > i else "" for i in (0, 1))
+    return frame | {
         "id": row["id"],
         "system": system,
-        "statement": statement.rpartition(PROBLEM_MARKER)[2].strip(),
-        "public": _tests(row.get("perturbed_public_test_cases") or row.get("public_test_cases")),
+        "user": user,
+        "statement": user.rpartition(PROBLEM_MARKER)[2].strip(),
+        "public": public,
         "hidden": _tests(row.get("hidden_test_cases")),
         "codes": list(pool),
+        "said": list(said),
         "diffs": diffs,
+        "split": split,
         "samples": samples,
     }
 
 
 def _turn(row: Row, sample: int, turn: int, text: str, reply: str | None, bent: Any) -> dict[str, Any]:
-    """One turn, but for its program `c`: `r` hidden rate, `f` feedback after it (null: all passed), and what
-    there is of `x` words around the program, `t` thinking, `p` letters of public tests, `h` of hidden ones,
-    `s` status, `k` tokens, `e` bent, `g` flags.
+    """One turn, but for its program `c` and what failed public tests said, `o`: `r` hidden rate, `f` feedback
+    after it (null: all passed), and what there is of `x` words around the program, `t` thinking, `p` letters
+    of public tests, `h` of hidden ones, `s` status, `k` tokens, `e` bent, `g` flags.
     """
     made: dict[str, Any] = {"r": row["all_pass_rates"][sample][turn]}
     if reply is not None:
@@ -121,7 +149,7 @@ def _turn(row: Row, sample: int, turn: int, text: str, reply: str | None, bent: 
     used = _at(row.get("usage"), turn, sample)
     hidden = _at(row.get("hidden_test_status"), sample, turn) or ()
     more = {
-        "x": middle_truncate(_without_code(text), _LONGEST),
+        "x": middle_truncate("\n".join(_around(text)), _LONGEST),
         "t": middle_truncate(_thinking(_at(row.get("raw_responses"), turn, sample)), _LONGEST),
         "p": letters(public) if isinstance(public, Mapping) else None,
         "s": None if status == "ok" else status,
@@ -138,7 +166,7 @@ def _turn(row: Row, sample: int, turn: int, text: str, reply: str | None, bent: 
 @lru_cache(maxsize=4096)
 def operations(before: str, now: str) -> list[list[Any]]:
     """Line operations [tag, i1, i2, j1, j2] that turn one program into another (difflib)."""
-    matcher = difflib.SequenceMatcher(None, before.splitlines(), now.splitlines())
+    matcher = difflib.SequenceMatcher(None, before.split("\n"), now.split("\n"))
     return [[tag[0], i1, i2, j1, j2] for tag, i1, i2, j1, j2 in matcher.get_opcodes()]
 
 
@@ -150,34 +178,41 @@ def letters(result: Mapping[str, Any]) -> str:
     return "".join("P" if ok else "F" for ok in result.get("passing", []))
 
 
-def encode(value: Any) -> str:
-    """JSON that a script may hold whatever its texts contain."""
-    text = json.dumps(value, separators=(",", ":"), ensure_ascii=False)
-    text = text.replace("<", "\\u003c").replace("\u2028", "\\u2028").replace("\u2029", "\\u2029")
-    return text.encode("utf-8", "backslashreplace").decode()  # lone surrogates as escapes
-
-
 def _percent(rate: float | None) -> int:
     """Whole percent, 100 for nothing less than 1; -1 where there is no verdict."""
     return -1 if rate is None else 100 if rate == 1 else min(99, int(100 * rate))
 
 
-def _without_code(text: str) -> str:
-    """The words of a message around its program."""
+def _around(text: str) -> tuple[str, str]:
+    """The words of a message before and after its program."""
     code = extract_code(text)
     if not code:
-        return text.strip()
+        return text.strip(), ""
     start = text.rfind(code)
     head, tail = text[:start].rstrip(), text[start + len(code) :].lstrip()
     head = head[: head.rfind("```")] if "```" in head else head
-    return (head.rstrip() + "\n" + tail.removeprefix("```").strip()).strip()
+    return head.strip(), tail.removeprefix("```").strip()
+
+
+def _printed(result: Any, pairs: list[list[str]]) -> list[str]:
+    """What a program did on each public test it failed, as feedback tells it, without the test itself; ""
+    for a test that passed and where nothing is known.
+    """
+    told, passing = (_at([result], 0, name) or [] for name in ("feedback", "passing"))
+    if not len(told) == len(passing) == len(pairs):
+        return []
+    found = []
+    for text, ok, (given, wanted) in zip(told, passing, pairs, strict=True):
+        rest = str(text).removeprefix(f"Input:\n{given}\n").removesuffix(f"\nExpected Output:\n{wanted}")
+        found.append("" if ok else rest.removeprefix("Program's Output:\n"))
+    return found
 
 
 def _thinking(raw: Any) -> str:
     return raw.rpartition(THINK_END)[0].strip() if isinstance(raw, str) and THINK_END in raw else ""
 
 
-def _at(table: Any, first: int, second: int) -> Any:
+def _at(table: Any, first: int, second: int | str) -> Any:
     try:
         return table[first][second]
     except (IndexError, KeyError, TypeError):

@@ -22,6 +22,8 @@ _CHARACTERS_PER_TOKEN = 4
 _USUAL_COMPLETION = 1500  # tokens; the median of 8B reasoning models on such tasks is of this order
 _USUAL_FEEDBACK = 200
 
+PROVIDERS = {"temperature": 1.0, "top_p": 1.0, "max_tokens": 32000, "reasoning_effort": "medium"}
+
 Tokens = tuple[int, int]  # of all prompts, of all completions
 Prices = tuple[float, float]  # US dollars per million of them
 
@@ -49,19 +51,19 @@ def sampling_flags(
 
 def rollout_flags(description: str, default_engine: str) -> Parser:
     """A parser with the published flags of the inference scripts and those both runs of ours have."""
-    litellm = default_engine == "litellm"
     flags = parser(description)
     file_flags(flags)
+    samples = f"samples per task (default: {DEFAULT_SAMPLES}, or as many as the input has responses)"
+    return run_flags(flags, default_engine, samples)
+
+
+def run_flags(flags: Parser, default_engine: str | None, samples: str) -> Parser:
+    """Add how a model is run: sampling (`samples` is the help of -n), engine, evaluator, limits."""
+    litellm = default_engine == "litellm"
+    sampling_flags(flags, 0.6, 0.95, 8192, None, concurrency=256)
     if litellm:
-        sampling_flags(flags, 1.0, 1.0, 32000, "medium", concurrency=256)
-    else:
-        sampling_flags(flags, 0.6, 0.95, 8192, None, concurrency=256)
-    flags.add_argument(
-        "-n",
-        "--num_completions",
-        type=positive_int,
-        help=f"samples per task (default: {DEFAULT_SAMPLES}, or as many as the input has responses)",
-    )
+        flags.set_defaults(**PROVIDERS)
+    flags.add_argument("-n", "--num_completions", type=positive_int, help=samples)
     engine_flags(
         flags,
         default_engine,

@@ -11,9 +11,10 @@ from cobalt.errors import InputError
 from cobalt.files import StrPath
 from cobalt.output import refuse_overwriting
 from cobalt.rows import Row, UniqueIds, as_rows
+from cobalt.rows import Rows as OpenRows
 from cobalt.testcases import FIELDS, TestCases
 
-Rows = StrPath | Sequence[Row]
+Rows = StrPath | Sequence[Row] | OpenRows
 
 
 class Source:

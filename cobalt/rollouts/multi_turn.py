@@ -6,7 +6,7 @@ import asyncio
 import os
 from pathlib import Path
 
-from cobalt.cli import Progress, positive_int
+from cobalt.cli import Parser, Progress, positive_int
 from cobalt.engines.base import ChatEngine
 from cobalt.errors import InputError
 from cobalt.evaluator.base import Evaluator
@@ -19,6 +19,7 @@ from cobalt.rollouts.trajectory import FeedbackPolicy, Trajectory, columns
 from cobalt.rows import Row, require
 
 STAGE = "multi turn"
+DIALOGUE = ("turns", "tests", "enable_thinking", "unfinished_thinking", "stop_when_passed")
 
 
 def open_source(rows: Rows, settings: MultiTurnSettings, limit: int | None = None) -> Source:
@@ -93,18 +94,12 @@ async def multi_turn(
     return await runner.run({"feedback": policy.name, "n": n, **settings.record()}, retries)
 
 
-def main(argv: list[str] | None = None, *, default_engine: str = "vllm") -> int:
-    """The command line of `run_multi_turn_vllm.py`; returns the exit code."""
-    flags = rollout_flags(
-        "Repair programs over several turns on the feedback of their public tests.", default_engine
-    )
+def dialogue_flags(flags: Parser, turns: int) -> None:
+    """Add what makes up a dialogue (DIALOGUE), of `turns` programs where none are named."""
     flags.add_argument(
-        "--turns", type=positive_int, default=9, help="programs per trajectory, the first included"
+        "--turns", type=positive_int, default=turns, help="programs per trajectory, the first included"
     )
     flags.add_argument("--tests", choices=TEST_SETS, default="auto", help="which tests the model is shown")
-    flags.add_argument(
-        "--first_turn", action="store_true", help="sample the first turn too, not read it from 'responses'"
-    )
     flags.add_argument(
         "--enable_thinking",
         action="store_true",
@@ -119,9 +114,20 @@ def main(argv: list[str] | None = None, *, default_engine: str = "vllm") -> int:
     flags.add_argument(
         "--stop_when_passed", action="store_true", help="end a trajectory once all tests shown pass"
     )
+
+
+def main(argv: list[str] | None = None, *, default_engine: str = "vllm") -> int:
+    """The command line of `run_multi_turn_vllm.py`; returns the exit code."""
+    flags = rollout_flags(
+        "Repair programs over several turns on the feedback of their public tests.", default_engine
+    )
+    dialogue_flags(flags, turns=9)
+    flags.add_argument(
+        "--first_turn", action="store_true", help="sample the first turn too, not read it from 'responses'"
+    )
     args = flags.parse_args(argv)
-    own = ("turns", "tests", "first_turn", "enable_thinking", "unfinished_thinking", "stop_when_passed")
-    settings = MultiTurnSettings(**sampling_given(args), **{name: getattr(args, name) for name in own})
+    own = {name: getattr(args, name) for name in ("first_turn", *DIALOGUE)}
+    settings = MultiTurnSettings(**sampling_given(args), **own)
     source = open_source(args.input_file, settings, args.limit)
     programs = programs_to_sample(source, settings)
     work = carry_out(args, source, settings, multi_turn, programs=programs, turns=settings.turns)

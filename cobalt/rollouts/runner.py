@@ -159,7 +159,8 @@ class Runner:
             assert trajectory.pending is not None
             code = trajectory.pending.code
             result = await self._judge(key, sample, turn, code, tests)
-            honest = prompts.feedback_message(prompts.no_code if code is None else first_failure(result))
+            failed = first_failure(result, prompts.failing_tests)
+            honest = prompts.feedback_message(prompts.no_code if code is None else failed)
             shown = await self.policy.message(Place(self._positions[key], sample, turn), honest)
             self._journal.add(key, sample, turn, result=result, feedback=shown)
             trajectory.add(result, shown)
@@ -198,7 +199,7 @@ class Runner:
         except InfraError as error:
             if self._judged > began:  # other programs had verdicts meanwhile: it is this one
                 self._unjudgeable.add((key, sample, turn))
-            raise InfraError(f"sample {sample}, turn {turn}: {error}") from error
+            raise InfraError(f"sample {sample}, turn {turn + 1}: {error}") from error
         self._judged = time.monotonic()
         self._meter.tested(len(tests))
         return result
@@ -230,12 +231,13 @@ class Runner:
             self._go_on()
             done, in_flight = spent["programs"], self._in_flight
             each = spent["cost"] / done if done else self.budget.first
-            if spent["cost"] + each * (in_flight + 1) <= limit or not (done or in_flight):
+            total = self.budget.earlier + spent["cost"]
+            if total + each * (in_flight + 1) <= limit or not (done or in_flight or self.budget.earlier):
                 return
             if not in_flight:
                 self._stop.request(
                     BudgetReached(
-                        f"--max_cost {limit:g}: ${spent['cost']:.4g} are spent, and one more completion "
+                        f"--max_cost {limit:g}: ${total:.4g} are spent, and one more completion "
                         f"(about ${each:.2g}) may go over; all is kept, a higher --max_cost continues"
                     )
                 )

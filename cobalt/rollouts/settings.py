@@ -104,9 +104,11 @@ class Budget:
     """What all runs of one output may cost together; none of it changes a result.
 
     `limit` in US dollars, None: no limit. `prices`: dollars per million (prompt, completion) tokens, where
-    the engine tells no cost. `first`: dollars that the first completion may take, until one is known.
+    the engine tells no cost. `first`: dollars that the first completion may take, until one is known;
+    `earlier`: dollars that another output has cost already.
     """
 
     limit: float | None = None
     prices: tuple[float, float] | None = None
     first: float = 0.0
+    earlier: float = 0.0

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from cobalt.cli import Progress
@@ -69,11 +70,21 @@ def _columns(row: Row, trajectories: list[Trajectory]) -> Row:
     }
 
 
-def main(argv: list[str] | None = None, *, default_engine: str = "vllm") -> int:
-    """The command line of `run_single_turn_vllm.py`; returns the exit code."""
+def main(
+    argv: list[str] | None = None,
+    *,
+    default_engine: str = "vllm",
+    score: Callable[[Path], Iterable[str]] | None = None,
+) -> int:
+    """The command line of `run_single_turn_vllm.py`; returns the exit code. `score`: lines on what is in the
+    output, to be said at the end.
+    """
     flags = rollout_flags("Sample n programs per task and run them on all tests.", default_engine)
     args = flags.parse_args(argv)
     settings = RolloutSettings(**sampling_given(args))
     source = Source(args.input_file, check_row, args.limit)
     programs = len(source) * settings.samples
-    return asyncio.run(carry_out(args, source, settings, single_turn, programs=programs))
+    code = asyncio.run(carry_out(args, source, settings, single_turn, programs=programs))
+    if score is not None and not args.dry_run:
+        print(*score(Path(args.output_file)), sep="\n")
+    return code

@@ -82,8 +82,9 @@ async def verdict(evaluator: Evaluator, code: str | None, tests: TestCases) -> E
 
 
 def pass_rate(result: ExecutionResult) -> float:
-    """Share of tests passed, in [0, 1]."""
-    return sum(result["passing"]) / len(result["passing"])
+    """Share of tests passed, in [0, 1]; 0 if there are none. Of a suite over its time no test passes."""
+    passing = result["passing"]
+    return sum(passing) / len(passing) if passing else 0.0
 
 
 @dataclass(frozen=True)

@@ -14,23 +14,25 @@ from cobalt.cli import Parser, TerminalProgress, make_progress, parser, tell
 from cobalt.config.load import load, model_at
 from cobalt.errors import InputError
 from cobalt.report.results import read_results
-from cobalt.report.tables import show
+from cobalt.report.terminal import ENDS, show
 from cobalt.run.checks import check
 from cobalt.run.data_stages import data_stages
 from cobalt.run.eval_stages import control_stages, evaluate_stage, hacking_stages
 from cobalt.run.folder import Folder
 from cobalt.run.job import Job
+from cobalt.run.live_page import LivePage
 from cobalt.run.report_stage import report_stage
-from cobalt.run.runner import Runner, View, duration
+from cobalt.run.runner import Runner
 from cobalt.run.stage_cache import Records, Shared, Stage
 from cobalt.run.trainings import training_stages
+from cobalt.run.view import View, duration
 
 
 def _flags() -> Parser:
     flags = parser("Run the stages of a configuration, continuing where an earlier run stopped.")
     flags.add_argument("config", type=Path, help="YAML file, for instance configs/tiny.yaml")
     flags.add_argument("--out", type=Path, required=True, help="folder of this run; run again to continue")
-    flags.add_argument("--seed", type=int, default=0, help="of sampling, training and bootstrap")
+    flags.add_argument("--seed", type=int, default=0, help="of sampling and training")
     flags.add_argument("--task_seed", type=int, default=0, help="of the tasks drawn")
     flags.add_argument("--fresh", action="store_true", help="delete the run in the folder and start again")
     flags.add_argument(
@@ -60,6 +62,10 @@ def _flags() -> Parser:
         "--share", type=Path, metavar="FOLDER",
         help="take over outputs of stages with the same settings and inputs, and leave ours there",
     )  # fmt: skip
+    flags.add_argument(
+        "--end", choices=ENDS, default="table",
+        help="what a finished run prints: its finding in a line, one table with it, or all tables",
+    )  # fmt: skip
     return flags
 
 
@@ -68,13 +74,13 @@ def main(argv: list[str] | None = None) -> int:
     args = _flags().parse_args(argv)
     config = load(args.config, args.settings, smoke=args.smoke)
     model, shared = model_at(config.model.path, args.config), Shared(args.share)
-    seeds = {"seed": args.seed, "task_seed": args.task_seed}
+    how = {"smoke": args.smoke, "changed": args.settings, "seed": args.seed, "task_seed": args.task_seed}
     with (
-        Job(config, model, args.out, file=args.config, shared=shared, smoke=args.smoke, **seeds) as job,
+        Job(config, model, args.out, file=args.config, shared=shared, **how) as job,
         assembled(job) as runner,
     ):
         runner.only = ask(runner, args.begin, args.until, args.only)
-        folder = Folder(args.out, job.identity())
+        folder = Folder(args.out, job.identity(), job.about)
         to_do = [stage.name for stage in runner.chosen if args.fresh or runner.kept.why(stage)]
         folder.check(fresh=args.fresh, changed=args.changed)
         if args.dry_run:
@@ -87,7 +93,7 @@ def main(argv: list[str] | None = None) -> int:
                     "this run cannot end here (--anyway starts it all the same): " + "; ".join(found.lacking)
                 )
         with folder.opened(fresh=args.fresh, changed=args.changed):
-            return _run(job, runner)
+            return _run(job, runner, args.end)
 
 
 def assembled(job: Job) -> Runner:
@@ -121,7 +127,7 @@ def _dry_run(job: Job, runner: Runner, to_do: Sequence[str], *, anyway: bool) ->
     return 1 if found.lacking and not anyway else 0
 
 
-def _run(job: Job, runner: Runner) -> int:
+def _run(job: Job, runner: Runner, end: str) -> int:
     out = Console()
     if not out.is_terminal:
         out.width = 110
@@ -131,11 +137,11 @@ def _run(job: Job, runner: Runner) -> int:
         what = f"The run in {job.out}" if runner.only is None else f"What was asked for in {job.out}"
         out.print(f"{what} is finished and nothing has changed.", style="green", soft_wrap=True)
     else:
+        page = job.path("report.html")
+        out.print(f"{page} shows how far it is; open it in a browser.", soft_wrap=True, highlight=False)
         _work(job, runner)
     if last == "report":
-        show(read_results(job.path("results.json")), job.out, out)
-        if job.smoke:
-            out.print("A smoke run: that every stage works is all it shows.", style="yellow")
+        show(read_results(job.path("results.json")), job.out, out, end)
     elif not finished:
         out.print("What was asked for is done. The same command without --from, --until and --only goes on.")
     return 0
@@ -149,15 +155,35 @@ def _work(job: Job, runner: Runner) -> None:
             make_progress(stdout) as shown,
             open(job.path("run.log"), "a") as log,
             contextlib.redirect_stdout(log),
+            _page(job, runner) as page,
         ):
             bars = shown if isinstance(shown, TerminalProgress) else None
-            job.view = View(runner.stages, stdout, bars=bars)
+            job.view = View(runner.stages, stdout, bars=bars, page=page)
             runner.run(job.view)
     except KeyboardInterrupt:
         raise KeyboardInterrupt(
             f"after {duration(runner.wall_s())}. What is done is kept in {job.out}; "
             "the same command continues from there"
         ) from None
+
+
+def _page(job: Job, runner: Runner) -> contextlib.AbstractContextManager[LivePage | None]:
+    """The page of the run under way; None where a part runs that leaves the page of a finished run alone."""
+    report = runner.stages[-1]
+    if report not in runner.chosen and runner.kept.why(report) is None:
+        return contextlib.nullcontext()
+    facts = {
+        "configuration": job.config.name,
+        "recipe": job.config.train.recipe,
+        "model": job.about["model"],
+        "folder": job.out,
+    }
+    known = [
+        each.name for each in runner.stages if each not in runner.chosen and runner.kept.why(each) is None
+    ]
+    return LivePage(
+        job.path("report.html"), facts, runner.stages, smoke=job.smoke, known=known, last=report.name
+    )
 
 
 def ask(runner: Runner, begin: str | None, end: str | None, only: str | None) -> Sequence[Stage] | None:

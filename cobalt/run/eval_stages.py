@@ -8,8 +8,9 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
+from cobalt.config.evaluation_sections import EvaluationSet, Judge, Perturb
 from cobalt.config.load import data_at, local_path
-from cobalt.config.sections import SPLITS, EvaluationSet, Judge, Perturb
+from cobalt.config.sections import SPLITS
 from cobalt.errors import InfraError
 from cobalt.evaluation.controls import best_of_n, feedback_control
 from cobalt.evaluation.judge import JudgeSettings, judge_file

@@ -11,17 +11,21 @@ from pathlib import Path
 from typing import Any
 
 from cobalt.errors import InputError, SettingsChanged
+from cobalt.evaluation.origin import RUN_FILE
 from cobalt.files import atomic_write, plain, writing
 from cobalt.manifest import flatten, versions
 
-RUN_FILE, LOCK_FILE = "run.json", ".lock"
+LOCK_FILE = ".lock"
 
 
 class Folder:
     """The output folder of one run, locked while in use."""
 
-    def __init__(self, path: Path, identity: Mapping[str, Any]) -> None:
-        self.path, self.identity = path, plain(identity)
+    def __init__(
+        self, path: Path, identity: Mapping[str, Any], about: Mapping[str, Any] | None = None
+    ) -> None:
+        """`about`: what pages call the run, beside its identity in `run.json`."""
+        self.path, self.identity, self.about = path, plain(identity), about or {}
 
     @contextlib.contextmanager
     def opened(self, *, fresh: bool, changed: bool = False) -> Iterator[None]:
@@ -47,7 +51,7 @@ class Folder:
                     with writing(each):
                         shutil.rmtree(each) if each.is_dir() and not each.is_symlink() else each.unlink()
             if self._before() != self.identity:
-                made = {"schema": 1, "identity": self.identity, "versions": versions()}
+                made = {"schema": 1, "identity": self.identity, "about": self.about, "versions": versions()}
                 atomic_write(self.path / RUN_FILE, json.dumps(made, indent=2) + "\n")
             yield
 

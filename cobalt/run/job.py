@@ -5,13 +5,14 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
-from collections.abc import Coroutine, Iterator, Mapping
+from collections.abc import Coroutine, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from cobalt.config.config import Config
+from cobalt.engines.own import located
 from cobalt.errors import InfraError
 from cobalt.evaluation.evaluate import hidden_tests, summary_path
 from cobalt.files import file_sha256, plain, settings_hash
@@ -23,9 +24,9 @@ from cobalt.rollouts import multi_turn as dialogues
 from cobalt.rollouts import single_turn as firsts
 from cobalt.rollouts.settings import MultiTurnSettings, RolloutSettings
 from cobalt.run.first_turns import FirstTurns
-from cobalt.run.runner import View
 from cobalt.run.serving import Server
 from cobalt.run.stage_cache import Shared
+from cobalt.run.view import View
 
 if TYPE_CHECKING:
     from cobalt.engines.base import ChatEngine
@@ -56,8 +57,9 @@ class Job:
         file: Path,
         shared: Shared | None = None,
         smoke: bool = False,
+        changed: Sequence[str] = (),
     ) -> None:
-        self.smoke = smoke
+        self.smoke, self.changed = smoke, changed
         self.config, self.model, self.out, self.file = config, model, out, file
         self.seed, self.task_seed = seed, task_seed
         self.shared = shared or Shared(None)
@@ -65,6 +67,7 @@ class Job:
         self.of_reference = self.shared if self.shared.folder else Shared(out / "kept")
         self.prompts_source = near(config.model.prompts, file.parent)
         self.prompts = load_prompts(self.prompts_source)
+        self.own_engine = located(config.model.engine, file, "model.engine")
         self.view: View | None = None
         self._runner = asyncio.Runner()
         self._evaluator: Evaluator | None = None
@@ -87,10 +90,11 @@ class Job:
     @property
     def model_basis(self) -> dict[str, Any]:
         """The reference model and what runs it, for the settings of stages."""
-        given = self.config.model
+        given, own = self.config.model, (self.own_engine or "").rpartition(":")[0]
         return {
             "model_sha256": self.model_sha256, "engine": given.engine, "served_name": given.served_name,
             "max_context": given.max_context,
+            **({"engine_sha256": file_sha256(own)} if own.endswith(".py") else {}),
         }  # fmt: skip
 
     @cached_property
@@ -113,6 +117,15 @@ class Job:
             "model_sha256": self.model_sha256,
             "prompts_sha256": self.prompts.sha256,
             "family_hash": self.family_hash,
+        }
+
+    @property
+    def about(self) -> dict[str, Any]:
+        """What pages call the reference model, and whether all of this is a rehearsal."""
+        return {
+            "model": self.model if isinstance(self.model, str) else self.model.name,
+            "smoke": self.smoke,
+            "changed": list(self.changed),
         }
 
     def path(self, *parts: str) -> Path:
@@ -170,6 +183,9 @@ class Job:
         given, execution = self.config.model, self.config.execution
         reference = model == self.model
         name = given.engine if reference else given.trained_engine or given.engine
+        if self.own_engine is not None and name == given.engine:
+            served, url = (given.served_name, given.base_url) if reference else (None, None)
+            return connect(self.own_engine, served or str(model), url)
         if name == "transformers":
             from transformers.utils import logging
 
@@ -257,7 +273,7 @@ def judged(job: Job, rows: Path, target: Path) -> Mapping[str, Any]:
     """Hidden tests for every program of dialogues; returns the summary. Raises InfraError for programs
     without verdict.
     """
-    done = job.wait(hidden_tests(rows, target, job.evaluator, seed=job.seed, progress=job.view))
+    done = job.wait(hidden_tests(rows, target, job.evaluator, progress=job.view))
     complete(done.run)
     if done.summary["infra_errors"]:
         raise InfraError(

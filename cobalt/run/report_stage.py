@@ -9,6 +9,7 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
+from cobalt.evaluation.origin import data_words
 from cobalt.files import atomic_write
 from cobalt.manifest import versions
 from cobalt.rows import read_rows
@@ -16,6 +17,7 @@ from cobalt.run.eval_stages import ARMS, control_files, evaluated, findings, mod
 from cobalt.run.job import Job
 from cobalt.run.runner import Runner
 from cobalt.run.stage_cache import Outcome, Stage
+from cobalt.stats import RESAMPLES, SEED
 
 
 def report_stage(job: Job, runner: Runner) -> Stage:
@@ -31,7 +33,7 @@ def report_stage(job: Job, runner: Runner) -> Stage:
         "report", "report", run=lambda: _report(job, runner), common=False,
         inputs=[*found, *control_files(job).values(), *_curves(job).values()],
         outputs=[job.path("results.json"), job.path("report.html"), *pages],
-        settings={"seed": job.seed, "name": job.config.name},
+        settings={"intervals": [RESAMPLES, SEED], "name": job.config.name},
     )  # fmt: skip
 
 
@@ -64,10 +66,15 @@ def _report(job: Job, runner: Runner) -> Outcome:
         "name": job.config.name,
         "recipe": job.config.train.recipe,
         "smoke": job.smoke,
+        "model": job.about["model"],
+        "changed": job.about["changed"],
         "set": job.config.evaluate.sets[0].name,
+        "data": data_words(
+            job.config.evaluate.sets[0].name, job.config.evaluate.sets[0].source, job.config.tasks.family
+        ),
         "seed": job.seed,
         "task_seed": job.task_seed,
-        **statistics(files["reference"], files["cobalt"], others | controls, rates, slots, seed=job.seed),
+        **statistics(files["reference"], files["cobalt"], others | controls, rates, slots),
         "sets": facts("evaluate").get("pass_at_1", {}),
         "family_hash": job.family_hash,
         "model_sha256": job.model_sha256,
@@ -82,6 +89,8 @@ def _report(job: Job, runner: Runner) -> Outcome:
     card = None if isinstance(job.model, str) else job.model / "README.md"
     if card is not None and not card.exists():
         card = None
+    if job.view is not None:
+        job.view.leave_page()
     write_run_page(
         job.path("report.html"), results,
         curves={name: [row for _, row in read_rows(path)] for name, path in _curves(job).items()},
@@ -117,7 +126,7 @@ def _pages(job: Job) -> dict[str, str]:
     further = {}
     for name, arguments in made.items():
         folder = f"report_{name}" if name else "report"
-        build(arguments, job.path(folder), seed=job.seed, progress=job.view)
+        build(arguments, job.path(folder), progress=job.view)
         if name:
             said = "perturbed tests" if name == "perturbed" else name.replace("_", " ")
             further[said] = f"{folder}/index.html"

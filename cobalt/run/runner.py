@@ -1,5 +1,5 @@
 """Stages in order, each skipped when its settings and the content of its inputs are what they were; what is
-said and measured meanwhile.
+measured meanwhile.
 
 There is no graph: a stage names files, and content decides. One stage may name another `beside` which it runs
 at the same time.
@@ -8,87 +8,18 @@ at the same time.
 from __future__ import annotations
 
 import contextlib
-import sys
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TextIO
+from typing import Any
 
 import psutil
 
-from cobalt.cli import LineProgress, Progress, TerminalProgress
 from cobalt.files import plain
 from cobalt.run.stage_cache import Outcome, Records, Shared, Stage
-
-
-class View:
-    """Tells which stage begins and ends; also a `cobalt.cli.Progress` for the stages themselves.
-
-    Lines go to ``stream`` (default stdout); with ``bars``, that of a terminal, they stand above its bars.
-    """
-
-    def __init__(
-        self,
-        stages: Sequence[Stage],
-        stream: TextIO | None = None,
-        every_s: float = 15.0,
-        bars: TerminalProgress | None = None,
-    ) -> None:
-        self._titles = {
-            stage.name: f"[{number:>2}/{len(stages)}] {stage.title}" for number, stage in enumerate(stages, 1)
-        }
-        self._current = ""
-        self._shown = bars or LineProgress(stream or sys.stdout, every_s)
-        self._indent = "" if bars else "        "
-
-    def begin(self, name: str) -> None:
-        """A stage starts."""
-        self._current = name
-        self._shown.say(f"{self._titles[name]} ...")
-
-    def end(self, name: str, *, wall_s: float, rows: int | None, kept: bool) -> None:
-        """A stage is done, or was already (`kept`)."""
-        self._shown.clear()
-        words = "unchanged, kept" if kept else f"done in {duration(wall_s)}"
-        self._shown.say(f"{self._titles[name]}: {words}{'' if rows is None else f', {rows:,} rows'}")
-
-    def note(self, text: str) -> None:
-        """Something worth saying in the middle of a stage."""
-        self._shown.say(f"        {text}")
-
-    def advance(self, label: str, done: int, total: int | None, **fields: Any) -> None:
-        """Progress of the stage that began last; `label` says of which part."""
-        self.progress(self._current).advance(label, done, total, **fields)
-
-    def progress(self, name: str) -> _Part:
-        """Where a stage that runs beside another reports its progress."""
-        return _Part(self._shown, f"{self._indent}{name}")
-
-
-@dataclass
-class _Part:
-    """Progress of one stage."""
-
-    parts: Progress
-    name: str
-
-    def advance(self, label: str, done: int, total: int | None, **fields: Any) -> None:
-        """Tell it under the stage's name."""
-        self.parts.advance(f"{self.name}: {label}", done, total, **fields)
-
-
-def duration(seconds: float) -> str:
-    """Seconds as people read them: 0.4 s, 42 s, 3 min 05 s."""
-    whole = round(seconds)
-    if seconds < 9.95:
-        return f"{seconds:.1f} s"
-    if whole < 60:
-        return f"{whole} s"
-    if whole < 3600:
-        return f"{whole // 60} min {whole % 60:02d} s"
-    return f"{whole // 3600} h {whole % 3600 // 60:02d} min"
+from cobalt.run.view import View
 
 
 class MemoryPeak:

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from cobalt.config.sections import Serving
 from cobalt.errors import InfraError
-from cobalt.run.runner import View
+from cobalt.run.view import View
 from cobalt.training.leftovers import MARK
 from cobalt.training.process import private_folder
 

@@ -8,8 +8,9 @@ from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
 
+from cobalt.config.evaluation_sections import EvaluationSet
 from cobalt.config.load import data_at, local_path
-from cobalt.config.sections import SPLITS, EvaluationSet
+from cobalt.config.sections import SPLITS
 from cobalt.errors import InputError
 from cobalt.manifest import manifest_path
 from cobalt.output import write_jsonl

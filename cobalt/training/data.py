@@ -95,8 +95,8 @@ def check_file(path: Path, *, what: str, validation: bool, dialogues: bool = Fal
     return table
 
 
-def _check_row(row: dict[str, Any], where: str, validation: bool) -> None:
-    prompt = row["prompt"]
+def check_prompt(prompt: Any, where: str) -> None:
+    """Raises InputError unless a prompt is messages that end with the user's."""
     if not isinstance(prompt, list) or not prompt:
         raise InputError(f"{where}: field 'prompt' must be a list of messages")
     for message in prompt:
@@ -105,6 +105,10 @@ def _check_row(row: dict[str, Any], where: str, validation: bool) -> None:
             raise InputError(f"{where}: field 'prompt' has a message without role or content")
     if prompt[-1]["role"] != "user":
         raise InputError(f"{where}: field 'prompt' must end with a user message, not {prompt[-1]['role']!r}")
+
+
+def _check_row(row: dict[str, Any], where: str, validation: bool) -> None:
+    check_prompt(row["prompt"], where)
     truth = (row["reward_model"] or {}).get("ground_truth")
     if truth is None:
         raise InputError(f"{where}: field 'reward_model' has no 'ground_truth'")
@@ -150,7 +154,8 @@ def fit_prompts(
     if not kept:
         raise InputError(
             f"{where}: every one of the {len(counted)} prompts is longer than "
-            f"data.max_prompt_length={limit} (shortest {min(counted)} tokens)"
+            f"data.max_prompt_length={limit} (shortest {min(counted)} tokens): give "
+            f"data.max_prompt_length={max(counted)}, or a model whose tokenizer knows these words"
         )
     left = needed(table, columns).take(kept)
     target.parent.mkdir(parents=True, exist_ok=True)

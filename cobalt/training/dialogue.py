@@ -62,28 +62,23 @@ class DialogueSettings:
         )
 
 
-class FeedbackTokens:
-    """Token ids of what stands between two responses, by the tokenizer's chat template."""
+def feedback_ids(tokenizer: Any, message: str, *, ended: bool) -> list[int]:
+    """Token ids from the end of a response to the start of the next, by the chat template: ``message`` as the
+    user's, and the header.
 
-    def __init__(self, tokenizer: Any) -> None:
-        self.tokenizer = tokenizer
-
-    def __call__(self, message: str, *, ended: bool) -> list[int]:
-        """Ids from the end of a response to the start of the next: ``message`` as the user's, and the header.
-
-        ``ended``: the response has its end token; otherwise (it was cut) the end token is part of the result.
-        """
-        turns = (("user", "?"), ("assistant", _SENTINEL), ("user", message))
-        text = self.tokenizer.apply_chat_template(
-            [{"role": role, "content": content} for role, content in turns],
-            add_generation_prompt=True,
-            tokenize=False,
-        )
-        tail = text.partition(_SENTINEL)[2]
-        if ended:
-            tail = tail.removeprefix(self.tokenizer.eos_token or "")
-        ids: list[int] = self.tokenizer(tail, add_special_tokens=False)["input_ids"]
-        return ids
+    ``ended``: the response has its end token; otherwise (it was cut) the end token is part of the result.
+    """
+    turns = (("user", "?"), ("assistant", _SENTINEL), ("user", message))
+    text = tokenizer.apply_chat_template(
+        [{"role": role, "content": content} for role, content in turns],
+        add_generation_prompt=True,
+        tokenize=False,
+    )
+    tail = text.partition(_SENTINEL)[2]
+    if ended:
+        tail = tail.removeprefix(tokenizer.eos_token or "")
+    ids: list[int] = tokenizer(tail, add_special_tokens=False)["input_ids"]
+    return ids
 
 
 @dataclass
@@ -142,7 +137,6 @@ class Judge:
 
     def __init__(self, scorer: Scorer, tokenizer: Any, settings: DialogueSettings) -> None:
         self.scorer, self.tokenizer, self.settings = scorer, tokenizer, settings
-        self.feedback = FeedbackTokens(tokenizer)
 
     async def after_turn(self, dialogue: Dialogue, row: Mapping[str, Any]) -> None:
         """Judge the last turn of ``dialogue`` and add feedback, or complete it.
@@ -152,28 +146,30 @@ class Judge:
         """
         if len(dialogue.texts) == self.settings.turns:
             dialogue.complete = True
-        elif not await self._show(dialogue, row):
-            dialogue.scores.append(self.scorer.lost(validation=is_validation(row["extra_info"])))
+        elif lost := await self._show(dialogue, row):
+            dialogue.scores.append(lost)
             dialogue.complete = True
             return
         if dialogue.complete or self.settings.every_turn:
             dialogue.scores.append(await self.scorer.score_row(dialogue.texts[-1], row, best=False))
 
-    async def _show(self, dialogue: Dialogue, row: Mapping[str, Any]) -> bool:
-        """Run the last turn's program on the public tests and add the feedback; False without a verdict."""
+    async def _show(self, dialogue: Dialogue, row: Mapping[str, Any]) -> Score | None:
+        """Run the last turn's program on the public tests and add the feedback; a score without a verdict."""
         from cobalt.evaluator.feedback import first_failure
 
         ended = bool(dialogue.response_ids) and dialogue.response_ids[-1] == self.tokenizer.eos_token_id
         code, prompts = extract_code(dialogue.texts[-1]), self.settings.prompts
-        result = await self.scorer.verdict(code, TestCases.parse(row[PUBLIC], where=PUBLIC).to_mapping())
+        tests = TestCases.parse(row[PUBLIC], where=PUBLIC).to_mapping()
+        result, faults = await self.scorer.verdict(code, tests)
         if result is None:
-            return False
+            return self.scorer.lost(faults, 0.0, validation=is_validation(row["extra_info"]))
         if self.settings.stop_when_passed and all(result["passing"]):
             dialogue.complete = True
-        else:
-            message = prompts.feedback_message(prompts.no_code if code is None else first_failure(result))
-            dialogue.add_feedback(self.feedback(message, ended=ended), self.settings)
-        return True
+            return None
+        failed = first_failure(result, prompts.failing_tests)
+        message = prompts.feedback_message(prompts.no_code if code is None else failed)
+        dialogue.add_feedback(feedback_ids(self.tokenizer, message, ended=ended), self.settings)
+        return None
 
     def total(self, dialogue: Dialogue, *, validation: bool) -> Score:
         """The score of a complete dialogue: that of its last program, or ``max`` or ``mean`` over turns.

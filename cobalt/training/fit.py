@@ -1,14 +1,15 @@
-"""Whether a composed training fits its devices, with the arithmetic (cobalt.training.memory)."""
+"""The plan of a composed training, and whether it fits its devices (cobalt.training.memory)."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from cobalt.errors import InputError
 from cobalt.training.attention import FLASH, missing
-from cobalt.training.memory import ASLEEP_GIB, GIB, Online, online, sharded
-from cobalt.training.sizes import Sizes, devices_of, sizes
+from cobalt.training.data import DataCheck
+from cobalt.training.memory import ASLEEP_GIB, GIB, Online, Sizes, online, sharded, sizes
 
 CARD_GIB = 80.0  # where the card is not at hand
 _ADVICE = {
@@ -21,6 +22,101 @@ _ADVICE = {
     "rollout": "Lower rollout.gpu_memory_utilization, or let state wait on the host while vLLM samples "
     "(actor.fsdp_config.optimizer_offload=true, param_offload=true)",
 }
+
+
+def devices_of(config: Any) -> int:
+    """How many devices a composed training has."""
+    return int(config.trainer.n_gpus_per_node) * int(config.trainer.nnodes)
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Sizes of a training. ``samples``: completions in all; tokens are means and upper bounds per run."""
+
+    steps: int
+    first_step: int
+    contexts: int
+    contexts_per_step: int
+    samples_per_context: int
+    samples: int
+    epochs: float
+    optimizer_steps: int
+    overlong: int
+    mean_prompt_tokens: float
+    longest_prompt_tokens: int
+    prompt_tokens: int
+    response_tokens_at_most: int
+    validation_rows: int
+
+    def lines(self) -> list[str]:
+        """The plan for people."""
+        resumed = f" (steps {self.first_step} to {self.steps} are left)" if self.first_step > 1 else ""
+        return [
+            f"steps: {self.steps}{resumed}, each {self.contexts_per_step} contexts x "
+            f"{self.samples_per_context} completions, {self.optimizer_steps} optimiser steps",
+            f"data: {self.contexts} contexts ({self.overlong} overlong left out), {self.epochs:.1f} epochs, "
+            f"{self.validation_rows} validation rows",
+            f"tokens: {self.mean_prompt_tokens:.0f} per prompt, {self.longest_prompt_tokens} at most; in all "
+            f"{self.prompt_tokens:,} of prompts and at most {self.response_tokens_at_most:,} of responses",
+            f"samples: {self.samples:,}",
+        ]
+
+
+def make_plan(
+    config: Any, train: DataCheck, validation: DataCheck | None, steps: int | None, done: int
+) -> Plan:
+    """Work out the plan; ``done`` steps are in a checkpoint.
+
+    ``steps`` None: as many as ``trainer.total_epochs`` epochs have.
+    Raises InputError if batch sizes do not divide, or the data hold less than one batch.
+    """
+    actor, rollout = config.actor_rollout_ref.actor, config.actor_rollout_ref.rollout
+    batch, n, mini = int(config.data.train_batch_size), int(rollout.n), int(actor.ppo_mini_batch_size)
+    per_epoch = train.rows // batch
+    total = steps if steps is not None else per_epoch * int(config.trainer.total_epochs)
+    _refuse_sizes(config, train.rows, total)
+    samples = total * batch * n
+    return Plan(
+        steps=total,
+        first_step=done + 1,
+        contexts=train.rows,
+        contexts_per_step=batch,
+        samples_per_context=n,
+        samples=samples,
+        epochs=total / per_epoch,
+        optimizer_steps=batch // mini * int(actor.ppo_epochs),
+        overlong=train.overlong,
+        mean_prompt_tokens=train.mean_prompt,
+        longest_prompt_tokens=train.longest_prompt,
+        prompt_tokens=round(samples * train.mean_prompt),
+        response_tokens_at_most=samples * int(config.data.max_response_length),
+        validation_rows=validation.rows if validation is not None else 0,
+    )
+
+
+def _refuse_sizes(config: Any, rows: int, steps: int) -> None:
+    actor, rollout = config.actor_rollout_ref.actor, config.actor_rollout_ref.rollout
+    batch, n, mini = int(config.data.train_batch_size), int(rollout.n), int(actor.ppo_mini_batch_size)
+    micro, parallel = int(actor.ppo_micro_batch_size_per_gpu), int(rollout.tensor_model_parallel_size)
+    devices = devices_of(config)
+    if n < 2 and config.cobalt.method != "offline":
+        raise InputError(f"actor_rollout_ref.rollout.n={n}: a group needs at least 2 completions")
+    for what, number, by, divisor in (
+        ("data.train_batch_size", batch, "actor.ppo_mini_batch_size", mini),
+        ("actor.ppo_mini_batch_size x rollout.n", mini * n, "devices", devices),
+        ("samples of a mini-batch and device", mini * n // devices, "ppo_micro_batch_size_per_gpu", micro),
+        ("devices", devices, "rollout.tensor_model_parallel_size", parallel),
+    ):
+        if number % divisor:
+            raise InputError(f"{what}={number} is not a multiple of {by}={divisor}")
+    if rows < batch:
+        raise InputError(
+            f"training data: {rows} rows that fit are less than one batch (data.train_batch_size={batch}): "
+            "collect more trajectories, raise data.max_prompt_length if prompts were left out, or give a "
+            "smaller data.train_batch_size (a multiple of actor_rollout_ref.actor.ppo_mini_batch_size)"
+        )
+    if steps < 1:
+        raise InputError(f"steps must be at least 1, got {steps}")
 
 
 def fit(config: Any, longest: int) -> str:

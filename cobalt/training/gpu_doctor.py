@@ -19,8 +19,7 @@ from cobalt.errors import InfraError, InputError
 from cobalt.training import gpu_checks as libraries
 from cobalt.training.config import choices
 from cobalt.training.gpu_checks import FAILED, OK, UNCHECKED, WARNING, Line, tried
-from cobalt.training.memory import GIB
-from cobalt.training.sizes import Sizes, sizes
+from cobalt.training.memory import GIB, Sizes, sizes
 
 PORTS = ((6379, "Ray"), (8000, "evaluator"), (8265, "Ray's dashboard"))
 _SHM_GIB = 8.0  # NCCL, Ray's objects and vLLM's messages; containers have 64 MB unless told otherwise
@@ -233,12 +232,9 @@ def trial(profile: str, evaluator: str, overrides: list[str]) -> Line:
     from cobalt.training.smoke import smoke
 
     try:
-        found = smoke(profile, overrides, evaluator=evaluator)
+        return Line("smoke", OK, smoke(profile, overrides, evaluator=evaluator))
     except (InputError, InfraError) as error:
         return Line("smoke", FAILED, str(error), "docs/cluster.md")
-    shown = f"two steps on {found['devices']} device(s) in {found['seconds']} s (the first after "
-    shown += f"{found['first_step_s']} s); rollout and trainer differ by {max(found['probs_diff_max']):.1e}"
-    return Line("smoke", OK, f"{shown} at most")
 
 
 def show(lines: list[Line], what: str) -> None:

@@ -1,16 +1,76 @@
-"""Bytes that a training holds on a GPU, by the model's sizes: of offline recipes, of verl's by phase."""
+"""Sizes of a model, and the bytes that a training holds on a GPU: of offline recipes, of verl's by phase."""
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
-
-from cobalt.training.sizes import Sizes
+from pathlib import Path
+from typing import Any
 
 GIB = 2**30
 CHUNK = 1024  # tokens whose logits exist at once (cobalt.training.sharded)
 FUSED_CHUNK = 512  # and with verl's use_fused_kernels
 RESERVE_GIB = 3.0  # context, communication, fragmentation
 ASLEEP_GIB = 2.0  # what a sleeping vLLM keeps: context, graphs; people report 0.8 to 2.4
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """Of a dense decoder with gated MLP; norms and biases are left out (under 0.1 %)."""
+
+    width: int
+    layers: int
+    heads: int
+    kv_heads: int
+    head_dim: int
+    inner: int
+    vocabulary: int
+    tied: bool
+
+    @classmethod
+    def of(cls, config: dict[str, Any]) -> Sizes:
+        """By ``config.json``. Raises KeyError, TypeError, ValueError for another kind of model."""
+        if any("expert" in name for name in config):
+            raise ValueError("a mixture of experts")
+        width, heads = int(config["hidden_size"]), int(config["num_attention_heads"])
+        return cls(
+            width, int(config["num_hidden_layers"]), heads, int(config.get("num_key_value_heads") or heads),
+            int(config.get("head_dim") or width // heads), int(config["intermediate_size"]),
+            int(config["vocab_size"]), bool(config.get("tie_word_embeddings")),
+        )  # fmt: skip
+
+    @property
+    def embeddings(self) -> int:
+        """Parameters of embedding and head."""
+        return self.vocabulary * self.width * (1 if self.tied else 2)
+
+    @property
+    def layer(self) -> int:
+        """Parameters of a layer."""
+        return 2 * self.width * self.head_dim * (self.heads + self.kv_heads) + 3 * self.width * self.inner
+
+    @property
+    def parameters(self) -> int:
+        """All parameters."""
+        return self.embeddings + self.layers * self.layer
+
+    def adapters(self, rank: int) -> int:
+        """Parameters of adapters on every linear layer: ``rank`` times the sum of inputs and outputs."""
+        attention = 4 * self.width + 2 * self.head_dim * (self.heads + self.kv_heads)
+        return rank * self.layers * (attention + 3 * (self.width + self.inner))
+
+
+def sizes(folder: Path | str) -> Sizes | None:
+    """Of a model's folder, or of a hub name whose ``config.json`` is cached; None if they are not there."""
+    path = Path(folder) / "config.json"
+    try:
+        if not Path(folder).is_dir():
+            from huggingface_hub import hf_hub_download
+
+            path = Path(hf_hub_download(str(folder), "config.json", local_files_only=True))
+        return Sizes.of(json.loads(path.read_text()))
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
 
 
 def activations(of: Sizes, half: int, checkpointing: bool) -> float:

@@ -13,9 +13,6 @@ import math
 import os
 import random
 import shutil
-import signal
-import subprocess
-import sys
 import tempfile
 import time
 from collections.abc import Iterator
@@ -73,17 +70,16 @@ def batches(count: int, size: int, seed: int, start: int) -> Iterator[list[int]]
 
 
 class OfflineTrainer:
-    """One run. ``config``: the composed training configuration, prepared."""
+    """Process ``rank`` of ``world``, which find each other by the file ``store``. ``config``: prepared."""
 
-    def __init__(self, config: Any) -> None:
-        import torch.distributed as dist
+    def __init__(self, config: Any, rank: int, world: int, store: str) -> None:
         from transformers import AutoTokenizer
 
         from cobalt.training.sharded import Sharded, join
 
         self.config = config
-        self.device = join(config.trainer.device == "cpu")
-        self.rank, self.world = dist.get_rank(), dist.get_world_size()
+        self.rank, self.world = rank, world
+        self.device = join(config.trainer.device == "cpu", rank, world, store)
         self.tokenizer = AutoTokenizer.from_pretrained(config.actor_rollout_ref.model.path)
         self._seed(0)  # of the adapters
         self.model = Sharded(config, self.device)
@@ -197,37 +193,23 @@ def _log(step: int, steps: int, metrics: dict[str, float]) -> None:
     print(f"step {step}/{steps}: {shown}", flush=True)
 
 
-def run(config: Any, path: Path) -> None:
-    """Train in this process, or in one process per device of this node; ``path``: of the configuration."""
+def run(config: Any) -> None:
+    """Train in this process, or in one process per device of this node."""
     devices = int(config.trainer.n_gpus_per_node)
-    if devices == 1:
-        OfflineTrainer(config).run(int(config.trainer.total_training_steps))
-        return
     with tempfile.TemporaryDirectory() as folder:
-        env = os.environ | {"COBALT_STORE": f"{folder}/store", "WORLD_SIZE": str(devices)}
-        command = [sys.executable, "-m", "cobalt.training.offline", str(path)]
-        ranks = [subprocess.Popen(command, env=env | {"RANK": str(rank)}) for rank in range(devices)]
+        given = config, devices, f"{folder}/store"
+        if devices == 1:
+            _train(0, *given)
+            return
+        from torch import multiprocessing
+
         try:
-            while any(each.poll() is None for each in ranks) and not any(each.poll() for each in ranks):
-                time.sleep(0.2)
-        finally:
-            for each in ranks:
-                each.terminate()
-            status = [each.wait() for each in ranks]
-    # one that failed, before those that were ended for it
-    failed = sorted((code for code in status if code), key=lambda code: code == -signal.SIGTERM)
-    if failed:
-        raise InfraError(f"a training process ended with status {failed[0]}; see the log above")
+            multiprocessing.spawn(_train, given, nprocs=devices)  # they end with this process
+        except multiprocessing.ProcessException as error:
+            raise InfraError(f"a training process: {str(error).strip().splitlines()[-1]}") from error
 
 
-def main() -> None:
-    """One process of several: ``python -m cobalt.training.offline CONFIG``."""
-    from omegaconf import OmegaConf
-
-    end_with_parent()
-    config: Any = OmegaConf.load(sys.argv[1])
-    OfflineTrainer(config).run(int(config.trainer.total_training_steps))
-
-
-if __name__ == "__main__":
-    main()
+def _train(rank: int, config: Any, devices: int, store: str) -> None:
+    if devices > 1:
+        end_with_parent()
+    OfflineTrainer(config, rank, devices, store).run(int(config.trainer.total_training_steps))

@@ -21,7 +21,7 @@ from cobalt.rewards.cobalt import PLAIN, shaped_reward
 from cobalt.rewards.groups import exponential, grpo, rloo
 from cobalt.rows import read_rows, require, row_id
 from cobalt.text import extract_code
-from cobalt.training.data import read_parquet
+from cobalt.training.data import check_prompt, read_parquet
 
 OBJECTIVES = ("rloo", "grpo", "exponential", "sft")
 REWARDS = ("correctness", "graded", "pass_rate", "shaped")
@@ -113,10 +113,8 @@ def check_groups(path: Path, config: Any) -> list[Group]:
 
 
 def _check(row: Mapping[str, Any], where: str) -> None:
-    prompt, completions = row["prompt"], row["completions"]
-    last = prompt[-1] if isinstance(prompt, list) and prompt else None
-    if not isinstance(last, dict) or last.get("role") != "user":
-        raise InputError(f"{where}: field 'prompt' must be messages that end with the user's")
+    check_prompt(row["prompt"], where)
+    completions = row["completions"]
     if not isinstance(completions, list) or len(completions) < 1:
         raise InputError(f"{where}: field 'completions' must be a list")
     for item in completions:

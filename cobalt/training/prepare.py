@@ -18,11 +18,10 @@ from cobalt.training.attention import choose_attention, import_in_workers
 from cobalt.training.config import verl_folder
 from cobalt.training.data import PUBLIC, DataCheck, check_file, check_files, fit_prompts, lengths, mix
 from cobalt.training.dialogue import DialogueSettings
-from cobalt.training.fit import fit
+from cobalt.training.fit import Plan, devices_of, fit, make_plan
 from cobalt.training.offline_data import check_groups
 from cobalt.training.own_recipe import load_plugins, own_reward
 from cobalt.training.scoring import Scorer, reward_profile, token_counter
-from cobalt.training.sizes import Plan, devices_of, make_plan
 
 
 def prepare(config: Any) -> tuple[Plan, list[str]]:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from cobalt.errors import InfraError, InputError
 from cobalt.rewards.cobalt import PROFILES, RewardProfile, ShapedReward, shaped_reward
+from cobalt.rollouts.trajectory import pass_rate
 from cobalt.schema import SKIPPED
 from cobalt.testcases import TestCases
 from cobalt.text import extract_code
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 VALIDATION_SPLITS = frozenset({"test", "val", "validation", "dev"})
 TRAINING_SPLITS = frozenset({"train"})
 _SUMS = ("infra_errors", "tests")
+EXPOSED = "timing_s/reward_exposed"
 _NOT_MEANS = (*_SUMS, "masked", "from_unix_s", "until_unix_s")
 
 
@@ -48,12 +50,6 @@ def is_validation(extra_info: Mapping[str, Any]) -> bool:
     if split not in VALIDATION_SPLITS | TRAINING_SPLITS:
         raise InputError(f"extra_info.split must be 'train' or 'test', got {split!r}")
     return split in VALIDATION_SPLITS
-
-
-def pass_rate(result: ExecutionResult) -> float:
-    """Share of tests passed; 0 if there are none. Of a suite over its time no test passes (as published)."""
-    passing = result["passing"]
-    return sum(passing) / len(passing) if passing else 0.0
 
 
 class Scorer:
@@ -89,10 +85,10 @@ class Scorer:
         Raises BadRequest for tests of a wrong shape, InfraError as said above.
         """
         started = time.monotonic()
-        result, faults = await self._verdict(extract_code(completion), tests)
+        result, faults = await self.verdict(extract_code(completion), tests)
         seconds = time.monotonic() - started
         if result is None:
-            return self.lost(faults=faults, seconds=seconds, best=best, validation=validation)
+            return self.lost(faults, seconds, validation=validation)
         rate = pass_rate(result)
         shaped = shaped_reward(
             completion,
@@ -104,7 +100,7 @@ class Scorer:
         )
         if self.own is not None and not validation:
             shaped = replace(shaped, total=float(self.own(completion, result, best)))
-        info = self._info(result, shaped, rate, best, faults, seconds, validation)
+        info = _info(result, shaped, rate, best, faults, seconds, validation)
         passing = tuple(result["passing"]) if shaped.has_code else (False,) * len(TestCases.parse(tests))
         return Score(shaped.total, False, info, passing)
 
@@ -115,19 +111,12 @@ class Scorer:
         truth = row["reward_model"]["ground_truth"]
         return await self.score(completion, truth, best=shown, validation=is_validation(extra))
 
-    async def verdict(self, code: str | None, tests: str | Mapping[str, Any]) -> ExecutionResult | None:
-        """The evaluator's result on a program, without a reward; None after the last try."""
-        return (await self._verdict(code, tests))[0]
-
-    def lost(
-        self, *, faults: int | None = None, seconds: float = 0.0, best: float = 0.0, validation: bool
-    ) -> Score:
+    def lost(self, faults: int, seconds: float = 0.0, *, validation: bool) -> Score:
         """The masked score of a sample without verdict. Raises InfraError for a validation sample."""
-        tries = self.retries + 1 if faults is None else faults
         if validation:
-            raise InfraError(f"the evaluator gave no verdict on a validation sample after {tries} tries")
+            raise InfraError(f"the evaluator gave no verdict on a validation sample after {faults} tries")
         nothing = ShapedReward(0.0, format_ok=True if self.profile.judge_format else None)
-        return Score(0.0, True, self._info(None, nothing, 0.0, best, tries, seconds, validation))
+        return Score(0.0, True, _info(None, nothing, 0.0, 0.0, faults, seconds, validation))
 
     async def ready(self) -> None:
         """Ask the evaluator for a verdict that is known. Raises InfraError if it is another one, or none."""
@@ -144,7 +133,7 @@ class Scorer:
                 f"passing {result['passing']}; feedback: {' '.join(result.get('feedback', []))[:200]}"
             )
 
-    async def _verdict(
+    async def verdict(
         self, code: str | None, tests: str | Mapping[str, Any]
     ) -> tuple[ExecutionResult | None, int]:
         """The evaluator's result (None after the last try) and the number of faults seen."""
@@ -163,34 +152,34 @@ class Scorer:
                 return None, faults
             await asyncio.sleep(min(5.0, 0.2 * 2 ** min(faults - 1, 10)))
 
-    def _info(
-        self,
-        result: ExecutionResult | None,
-        shaped: ShapedReward,
-        rate: float,
-        best: float,
-        faults: int,
-        seconds: float,
-        validation: bool,
-    ) -> dict[str, float]:
-        tests = result.get("per_test", []) if result is not None else []
-        shared = bool(result and result.get("shared"))
-        info = {
-            "acc": float(rate == 1.0),
-            "pass_rate": rate,
-            "shaped": shaped.total,
-            **shaped.metrics(),
-            "improved": float(0.0 < best < rate),
-            "time_limit": float(any(test["status"] == "time_limit" for test in tests)),
-            "shared": float(shared),
-            "masked": float(result is None),
-            "infra_errors": float(faults),
-            "evaluator_s": seconds,
-        }
-        if not validation:  # clocks of one machine, or nearly equal ones
-            info["from_unix_s"], info["until_unix_s"] = time.time() - seconds, time.time()
-            info["tests"] = float(not shared and sum(test["status"] != SKIPPED for test in tests))
-        return info
+
+def _info(
+    result: ExecutionResult | None,
+    shaped: ShapedReward,
+    rate: float,
+    best: float,
+    faults: int,
+    seconds: float,
+    validation: bool,
+) -> dict[str, float]:
+    tests = result.get("per_test", []) if result is not None else []
+    shared = bool(result and result.get("shared"))
+    info = {
+        "acc": float(rate == 1.0),
+        "pass_rate": rate,
+        "shaped": shaped.total,
+        **shaped.metrics(),
+        "improved": float(0.0 < best < rate),
+        "time_limit": float(any(test["status"] == "time_limit" for test in tests)),
+        "shared": float(shared),
+        "masked": float(result is None),
+        "infra_errors": float(faults),
+        "evaluator_s": seconds,
+    }
+    if not validation:  # clocks of one machine, or nearly equal ones
+        info["from_unix_s"], info["until_unix_s"] = time.time() - seconds, time.time()
+        info["tests"] = float(not shared and sum(test["status"] != SKIPPED for test in tests))
+    return info
 
 
 def batch_metrics(infos: list[dict[str, float]]) -> dict[str, float]:
@@ -212,7 +201,7 @@ def batch_metrics(infos: list[dict[str, float]]) -> dict[str, float]:
         metrics["reward/evaluator_s_p95"] = waits[min(len(waits) - 1, int(0.95 * len(waits)))]
         metrics["reward/evaluator_s_max"] = waits[-1]
         ends = [max(info.get(name, 0.0) for info in infos) for name in ("from_unix_s", "until_unix_s")]
-        metrics["timing_s/reward_exposed"] = max(0.0, ends[1] - ends[0])
+        metrics[EXPOSED] = max(0.0, ends[1] - ends[0])
     return metrics | {f"reward/{name}": sum(info.get(name, 0.0) for info in infos) for name in _SUMS}
 
 

@@ -13,25 +13,33 @@ from typing import Any
 
 import torch
 import torch.distributed as dist
+import torch.distributed.checkpoint as dcp
+from torch.distributed.checkpoint.state_dict import (
+    StateDictOptions,
+    get_model_state_dict,
+    get_state_dict,
+    set_state_dict,
+)  # fmt: skip
+from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard
 from torch.nn.functional import cross_entropy
 from torch.utils.checkpoint import checkpoint
+from transformers import AutoModelForCausalLM
 
 from cobalt.errors import InputError
-from cobalt.training.lora import merged
+from cobalt.training.checkpoint import merged
 from cobalt.training.memory import CHUNK
 
 
-def join(cpu: bool) -> torch.device:
-    """Become one of the processes (RANK, WORLD_SIZE and COBALT_STORE say which), or the only one."""
-    rank, world = int(os.environ.get("RANK", "0")), int(os.environ.get("WORLD_SIZE", "1"))
+def join(cpu: bool, rank: int, world: int, store: str) -> torch.device:
+    """Become one of the processes that find each other by a file, or the only one."""
     device = torch.device("cpu") if cpu else torch.device("cuda", rank)
     if cpu:
         torch.set_num_threads(int(os.environ.get("OMP_NUM_THREADS", "1")))
     else:
         torch.cuda.set_device(device)
-    store = dist.HashStore() if world == 1 else dist.FileStore(os.environ["COBALT_STORE"], world)
-    dist.init_process_group("gloo" if cpu else "nccl", store=store, rank=rank, world_size=world)
+    found = dist.FileStore(store, world)
+    dist.init_process_group("gloo" if cpu else "nccl", store=found, rank=rank, world_size=world)
     return device
 
 
@@ -87,9 +95,6 @@ class Sharded:
     """A model and its optimiser in this process and its peers. ``config``: a training's, composed."""
 
     def __init__(self, config: Any, device: torch.device) -> None:
-        from torch.distributed.device_mesh import init_device_mesh
-        from transformers import AutoModelForCausalLM
-
         given, cpu = config.actor_rollout_ref.model, device.type == "cpu"
         self.rank, self.alpha = int(given.lora_rank), int(given.lora_alpha)
         model = AutoModelForCausalLM.from_pretrained(
@@ -138,33 +143,25 @@ class Sharded:
 
     def save(self, folder: Path) -> None:
         """What is trained, and the optimiser's state, each process its share."""
-        import torch.distributed.checkpoint as dcp
-
         dcp.save(self._state(), checkpoint_id=str(folder))
 
     def load(self, folder: Path) -> None:
         """Go on from such a folder, with any number of processes."""
-        import torch.distributed.checkpoint as dcp
-        from torch.distributed.checkpoint.state_dict import set_state_dict
-
         state = self._state()
         dcp.load(state, checkpoint_id=str(folder))
         set_state_dict(
             self.module, self.optimizer, model_state_dict=state["model"], optim_state_dict=state["optimizer"],
-            options=_options(strict=False),
+            options=StateDictOptions(ignore_frozen_params=True, strict=False),
         )  # fmt: skip
 
     def _state(self) -> dict[str, Any]:
-        from torch.distributed.checkpoint.state_dict import get_state_dict
-
-        model, optimizer = get_state_dict(self.module, self.optimizer, options=_options())
+        model, optimizer = get_state_dict(
+            self.module, self.optimizer, options=StateDictOptions(ignore_frozen_params=True)
+        )
         return {"model": model, "optimizer": optimizer}
 
     def export(self, folder: Path) -> None:
         """A Hugging Face model in the dtype it was read in, adapters put into the weights."""
-        from torch.distributed.checkpoint.state_dict import StateDictOptions, get_model_state_dict
-        from transformers import AutoModelForCausalLM
-
         options = StateDictOptions(full_state_dict=True, cpu_offload=True)
         state = get_model_state_dict(self.module, options=options)  # empty but on the first process
         if dist.get_rank():
@@ -177,12 +174,6 @@ class Sharded:
             model = AutoModelForCausalLM.from_config(self.plain, dtype=self.dtype)
         model.generation_config = self.generation
         model.save_pretrained(folder, state_dict=state)
-
-
-def _options(**given: Any) -> Any:
-    from torch.distributed.checkpoint.state_dict import StateDictOptions
-
-    return StateDictOptions(ignore_frozen_params=True, **given)
 
 
 def _adapted(model: Any, rank: int, alpha: int) -> Any:

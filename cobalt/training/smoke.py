@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +20,16 @@ STEPS = 2
 BOUND = 0.05  # of a token's probability: bfloat16 stays at 0.006, other weights reach 0.4 (docs/cluster.md)
 _SPREAD = 0.1  # of the random weights, so that other weights mean other probabilities
 _DIFF = "training/rollout_probs_diff_max"
+_SETTINGS = (
+    "data.max_prompt_length=64",
+    "data.max_response_length=8",
+    "actor_rollout_ref.actor.optim.lr=0.01",  # an update that is missed must show
+    "actor_rollout_ref.actor.optim.lr_warmup_steps=0",
+    "actor_rollout_ref.rollout.calculate_log_probs=true",
+    "algorithm.rollout_correction.bypass_mode=false",
+    "cobalt.token_counter=policy",
+    "trainer.logger=[console,file]",
+)
 
 
 def make_model(
@@ -65,7 +75,7 @@ def make_model(
     return folder
 
 
-def rows(split: str, count: int, **changes: Any) -> list[dict[str, Any]]:
+def rows(split: str, count: int) -> list[dict[str, Any]]:
     """Rows as the preprocessing writes them; the previous best pass rate is 0 or 0.25."""
     made = []
     for i in range(count):
@@ -79,25 +89,14 @@ def rows(split: str, count: int, **changes: Any) -> list[dict[str, Any]]:
                 "ability": "code",
                 "reward_model": {"style": "rule", "ground_truth": json.dumps(TESTS)},
                 "extra_info": {"split": split, "index": i, "prev_best_pass_rate": 0.25 * (i % 2)},
-                **changes,
             }
         )
     return made
 
 
-def smoke(
-    profile: str = "gpu",
-    overrides: Sequence[str] = (),
-    *,
-    evaluator: str = "local",
-    bound: float = BOUND,
-    say: Callable[[str], None] = print,
-) -> dict[str, Any]:
+def smoke(profile: str = "gpu", overrides: Sequence[str] = (), *, evaluator: str = "local") -> str:
     """Train `STEPS` steps of recipe ``cobalt`` on all GPUs there are (none: as many as the profile says),
-    without the hub, in a temporary folder that is kept if it fails.
-
-    Returns ``seconds``, those to the end of the first step, and the greatest difference of a token's
-    probability between rollout and trainer, per step.
+    without the hub, in a temporary folder that is kept if it fails. Returns what was seen, in one line.
 
     Raises InputError for a profile that cannot run here, InfraError if the training fails or if rollout and
     trainer disagree, which they do where weights do not arrive.
@@ -111,11 +110,13 @@ def smoke(
     trainer = compose("cobalt", profile, "tiny", {}, overrides).trainer
     found = 0 if trainer.device == "cpu" else torch.cuda.device_count()
     devices = found or int(trainer.n_gpus_per_node) * int(trainer.nnodes)
+    mini = f"actor_rollout_ref.actor.ppo_mini_batch_size={devices}"
+    sizes = [f"data.train_batch_size={2 * devices}", mini]
+    gpus = [f"trainer.n_gpus_per_node={found}", "trainer.nnodes=1"] if found else []
     folder = Path(tempfile.mkdtemp(prefix="cobalt-smoke-"))
     try:
         for split, count in (("train", 4 * devices), ("test", 2)):
             pd.DataFrame(rows(split, count)).to_parquet(folder / f"{split}.parquet")
-        gpus = [f"trainer.n_gpus_per_node={found}", "trainer.nnodes=1"] if found else []
         result = train(
             train_file=folder / "train.parquet",
             val_file=folder / "test.parquet",
@@ -125,44 +126,23 @@ def smoke(
             scale="tiny",
             steps=STEPS,
             evaluator=evaluator,
-            say=say,
-            overrides=[*gpus, *_settings(devices), *overrides],
+            overrides=[*gpus, *_SETTINGS, *sizes, *overrides],
         )
         differences = [step.get(_DIFF) for step in result.metrics]
-        _check(differences, bound)
+        for step, value in enumerate(differences, start=1):
+            if value is None or not value <= BOUND:
+                raise InfraError(
+                    f"step {step}: {_DIFF} is {value}, and may be {BOUND} at most: rollout and trainer have "
+                    "other weights (docs/cluster.md)"
+                )
     except InfraError as error:
         raise InfraError(f"{error}\n(kept: {folder})") from None
     except BaseException:
         shutil.rmtree(folder, ignore_errors=True)
         raise
     shutil.rmtree(folder, ignore_errors=True)
-    return {
-        "seconds": round(result.wall_s, 1),
-        "first_step_s": round(result.first_step_s or 0.0, 1),
-        "devices": devices,
-        "probs_diff_max": differences,
-    }
-
-
-def _settings(devices: int) -> list[str]:
-    return [
-        f"data.train_batch_size={2 * devices}",
-        f"actor_rollout_ref.actor.ppo_mini_batch_size={devices}",
-        "data.max_prompt_length=64",
-        "data.max_response_length=8",
-        "actor_rollout_ref.actor.optim.lr=0.01",  # an update that is missed must show
-        "actor_rollout_ref.actor.optim.lr_warmup_steps=0",
-        "actor_rollout_ref.rollout.calculate_log_probs=true",
-        "algorithm.rollout_correction.bypass_mode=false",
-        "cobalt.token_counter=policy",
-        "trainer.logger=[console,file]",
-    ]
-
-
-def _check(differences: Sequence[float | None], bound: float) -> None:
-    for step, value in enumerate(differences, start=1):
-        if value is None or not value <= bound:
-            raise InfraError(
-                f"step {step}: {_DIFF} is {value}, and may be {bound} at most: rollout and trainer have "
-                "other weights (docs/cluster.md)"
-            )
+    return (
+        f"two steps on {devices} device(s) in {result.wall_s:.1f} s (the first after "
+        f"{result.first_step_s or 0.0:.1f} s); rollout and trainer differ by "
+        f"{max(value or 0.0 for value in differences):.1e} at most"
+    )

@@ -1,4 +1,4 @@
-"""Rollouts in verl's own agent loops (GPU profile; on CPU the batch path does the same in rounds)."""
+"""Rollouts in verl's own agent loops, and their rewards (GPU profile; on CPU the batch path does both)."""
 
 from __future__ import annotations
 
@@ -10,11 +10,33 @@ from omegaconf import OmegaConf
 from verl.experimental.agent_loop import AgentLoopBase, AgentLoopOutput
 from verl.experimental.agent_loop.agent_loop import AgentLoopMetrics
 from verl.experimental.agent_loop.single_turn_agent_loop import SingleTurnAgentLoop
+from verl.experimental.reward_loop.reward_manager.base import RewardManagerBase
 
 from cobalt.training.dialogue import TURNS, Dialogue, DialogueSettings, Judge
-from cobalt.training.scoring import Scorer, is_validation, make_scorer
+from cobalt.training.scoring import Score, Scorer, is_validation, make_scorer
 
 _scorers: dict[int, Scorer] = {}  # one evaluator connection per worker process, whatever the number of loops
+
+
+class CobaltReward(RewardManagerBase):
+    """The reward manager: awaits the evaluator for every finished sample and shapes the reward.
+
+    Runs in verl's reward workers, one coroutine per sample, concurrently with generation. A sample that the
+    evaluator gives no verdict on comes back with reward 0 and ``masked`` 1; ``LoudReplayBuffer`` takes it
+    out of the batch before anything is computed from it. Settings: the configuration's section ``cobalt``.
+    """
+
+    def __init__(self, config: Any, tokenizer: Any, compute_score: Any = None, *_: Any, **__: Any) -> None:
+        super().__init__(config, tokenizer, compute_score)
+        self.scorer = make_scorer(OmegaConf.to_container(config.cobalt, resolve=True), tokenizer)
+
+    async def run_single(self, data: Any) -> dict[str, Any]:
+        """Score the last output of a session. ``data``: verl's DataProto with one row per output."""
+        item = data[-1]
+        row = item.non_tensor_batch
+        tokens = item.batch["responses"][: int(row["response_len"])]
+        score = await self.scorer.score_row(self.tokenizer.decode(tokens, skip_special_tokens=True), row)
+        return {"reward_score": score.reward, "reward_extra_info": score.info}
 
 
 class SingleTurnLoop(SingleTurnAgentLoop):
@@ -57,7 +79,7 @@ class DialogueLoop(AgentLoopBase):
         Raises InfraError in validation if a verdict is missing.
         """
         dialogue = Dialogue(await self.ct_build_initial_tokens(list(row["raw_prompt"])))
-        request, versions = uuid4().hex, list[dict[str, Any]]()
+        request = uuid4().hex
         while not dialogue.complete:
             room = dialogue.room(self.settings)
             output = await self.server_manager.generate(
@@ -69,43 +91,34 @@ class DialogueLoop(AgentLoopBase):
             logprobs = list(output.log_probs or [0.0] * len(ids))[:room]
             text = await asyncio.to_thread(self.tokenizer.decode, ids, skip_special_tokens=True)
             dialogue.add_response(ids, logprobs, text)
-            versions.append(dict(output.extra_fields or {}))
             await self.judge.after_turn(dialogue, row)
         score = self.judge.total(dialogue, validation=is_validation(row["extra_info"]))
-        extra: dict[str, Any] = {
-            **versions[-1],
-            **_span(versions),
-            "turn_scores": [],
-            "tool_rewards": [],
-            "reward_extra_info": score.info,
-        }
-        if self.settings.every_turn:
-            extra[TURNS] = dialogue.turns()
-        output = AgentLoopOutput(
-            prompt_ids=dialogue.prompt_ids,
-            response_ids=dialogue.response_ids,
-            response_mask=dialogue.mask,
-            response_logprobs=dialogue.logprobs,
-            num_turns=2 * len(dialogue.texts),
-            metrics=AgentLoopMetrics(),
-            reward_score=score.reward,
-            extra_fields=extra,
-        )
-        if not output.response_ids:
-            _hold(output, self.tokenizer.eos_token_id)
-        return output
+        extra = dict(output.extra_fields or {})
+        return output_of(dialogue, score, extra, self.settings, self.tokenizer.eos_token_id)
+
+
+def output_of(
+    dialogue: Dialogue, score: Score, extra: dict[str, Any], settings: DialogueSettings, end: int
+) -> AgentLoopOutput:
+    """What verl takes of a dialogue. ``extra``: the weights' steps; ``end``: the end token."""
+    extra |= {"turn_scores": [], "tool_rewards": [], "reward_extra_info": score.info}
+    if settings.every_turn:
+        extra[TURNS] = dialogue.turns()
+    made = AgentLoopOutput(
+        prompt_ids=dialogue.prompt_ids,
+        response_ids=dialogue.response_ids,
+        response_mask=dialogue.mask,
+        response_logprobs=dialogue.logprobs,
+        num_turns=2 * len(dialogue.texts),
+        metrics=AgentLoopMetrics(),
+        reward_score=score.reward,
+        extra_fields=extra,
+    )
+    if not made.response_ids:
+        _hold(made, end)
+    return made
 
 
 def _hold(output: AgentLoopOutput, token: int) -> None:
     """Give an empty response one token that holds its reward and that nothing is learnt from."""
     output.response_ids, output.response_mask, output.response_logprobs = [token], [0], [0.0]
-
-
-def _span(versions: list[dict[str, Any]]) -> dict[str, Any]:
-    """First and last weights that wrote the dialogue, under verl's names."""
-    found = {}
-    for name, choose in (("min_global_steps", min), ("max_global_steps", max)):
-        steps = [version[name] for version in versions if version.get(name) is not None]
-        if steps:
-            found[name] = choose(steps)
-    return found

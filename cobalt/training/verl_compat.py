@@ -3,7 +3,7 @@
 Those of torch and vLLM that the GPU profile needs where there are no GPUs stand here too. Nothing is
 edited. Where a public setting exists it is used; what is left stands here, so that raising the version
 means reading one file. Subclassed classes whose underscore methods are overridden:
-``ReplayBuffer._sampleable_terminal_keys`` (cobalt.training.replay),
+``ReplayBuffer._sampleable_terminal_keys`` (cobalt.training.trainer),
 ``FSDPEngineWithLMHead._build_fsdp_module`` (cobalt.training.cpu.engine and stock), and
 ``PPOTrainer._save_checkpoint``, ``_compute_old_log_prob``, ``_compute_advantage``, ``_compute_metrics``
 (cobalt.training.trainer).

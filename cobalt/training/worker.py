@@ -84,7 +84,7 @@ def run(path: Path, check_only: bool) -> None:
     if offline:
         from cobalt.training.offline import run as train_offline
 
-        train_offline(config, path)
+        train_offline(config)
         _say("ended")
         return
     try:
@@ -126,7 +126,7 @@ def _train(config: Any, private: bool, address: str | None) -> None:
     import ray
 
     from cobalt.training import pools, scoring
-    from cobalt.training.runner import ClusterRunner
+    from cobalt.training.trainer import ClusterRunner
 
     _join_cluster(config, address)
     found = pools.start(config.cobalt)

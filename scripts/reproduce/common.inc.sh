@@ -42,15 +42,16 @@ run() {
   [ -z "${UNTIL:-}" ] || flags+=(--until "$UNTIL")
   [ "$SMOKE" != 1 ] || flags+=(--smoke)
   echo "== $folder"
-  "$python" -m cobalt run "$config" --out "$folder" --share "$OUT/shared" --seed "$SEED" ${flags[@]+"${flags[@]}"}
+  "$python" -m cobalt run "$config" --out "$folder" --share "$OUT/shared" --seed "$SEED" --end line ${flags[@]+"${flags[@]}"}
 }
 
 # tables NAME RUN=FILE ...: a report of evaluated files (and of what was made from them), in $OUT/report_NAME.
 tables() {
   [ "$PLAN" = 0 ] || return 0
-  local folder=$OUT/report_$1
+  local folder=$OUT/report_$1 flags=()
   shift
-  "$python" -m cobalt report "$@" -o "$folder"
+  [ "$SMOKE" != 1 ] || flags+=(--smoke)
+  "$python" -m cobalt report "$@" -o "$folder" ${flags[@]+"${flags[@]}"}
   made+=("$folder")
 }
 
@@ -71,7 +72,7 @@ compare() {
   tables "${name}_$config" "${files[@]}"
 }
 
-# At the end of a script: what is published beside what was measured, or the cost of all its runs (PLAN=list: the
+# At the end of a script: one table of what was measured, and what is published beside it, or the cost of all its runs (PLAN=list: the
 # runs themselves, one a line; PLAN=write: the cost goes into the head of the script).
 finish() {
   local smoke=()

@@ -16,6 +16,7 @@ from typing import Any
 
 from cobalt.cli import parser, positive_int
 from cobalt.errors import InputError
+from cobalt.evaluation.format import interval, percent
 
 STAGES = ("drill_steps", "clean_steps", "noisy_steps")
 
@@ -93,8 +94,8 @@ def write_card(
 ) -> None:
     """Write ``README.md`` of the model folder from measured facts."""
     lines = [
-        f"| {turn + 1} | {100 * rate:.1f} % | {100 * low:.1f} to {100 * high:.1f} |"
-        for turn, (rate, (low, high)) in enumerate(zip(summary["pass_at_1"], summary["ci95"], strict=True))
+        f"| {turn} | {percent(rate)} % | {interval(ends, 100)} |"
+        for turn, (rate, ends) in enumerate(zip(summary["pass_at_1"], summary["ci95"], strict=True), 1)
     ]
     card = CARD.format(
         parameters=facts["parameters"], vocabulary=facts["vocabulary"], wall=facts["wall_s"],

@@ -12,7 +12,7 @@ from cobalt.evaluation.evaluate import summary_path
 from cobalt.evaluation.turn_errors import turn_errors
 from cobalt.output import write_jsonl
 from cobalt.report import build as command
-from cobalt.report import render
+from cobalt.report import render, search
 from cobalt.report.build import build
 from cobalt.report.inputs import find
 from cobalt.report.tables import Table
@@ -36,7 +36,7 @@ def no_charts(monkeypatch):
 
 def script(path):
     text = path.read_text(encoding="utf-8")
-    return json.loads(text[re.search(r"\((\"[^\"]*\",)?", text).end() : text.rindex(")")])
+    return json.loads(text[re.search(r"\(((\"[^\"]*\"|\d+),)?", text).end() : text.rindex(")")])
 
 
 def test_every_part_is_written_and_the_page_refers_to_nothing_else(made):
@@ -45,6 +45,7 @@ def test_every_part_is_written_and_the_page_refers_to_nothing_else(made):
     assert set(figures) == {"pass_at_1.svg", "transitions.svg", "training.svg"}
     assert not any("var(--" in text for text in figures.values())
     listed = {
+        "overview",
         "pass_at_1",
         "pass_at_k",
         "breakdown",
@@ -103,6 +104,46 @@ def test_the_viewer_gets_every_trajectory(made):
                 assert (rate == 100) is (shown["r"] == 1) and abs(rate - 100 * shown["r"]) <= 1
 
 
+@pytest.mark.parametrize("size", [1, 300, 10**6])
+def test_the_texts_to_search_are_those_of_the_rows(made, tmp_path, monkeypatch, no_charts, size):
+    monkeypatch.setattr(search, "_SIZE", size)
+    build(made[1][:2], tmp_path / "report")
+    folder, found = tmp_path / "report" / "data", []
+    index, names = script(folder / "index.js"), {path.name for path in (folder / "search").iterdir()}
+    assert names == {f"{number}.js" for number in range(index["texts"])}
+    assert index["texts"] == 1 if size > 300 else index["texts"] > 1
+    for number in range(index["texts"]):
+        part = script(folder / "search" / f"{number}.js")
+        lines = part["lines"].split("\n")
+        assert len(set(lines)) == len(lines)
+        texts = [
+            {line for at, n in zip(each[::2], each[1::2], strict=True) for line in lines[at : at + n]}
+            for each in part["texts"]
+        ] + [set()]  # -1: none
+        found += [[texts[n] for n in row] for row in part["rows"]]
+    assert len(found) == len(index["rows"])
+    for (run, task, sample, *_), texts in zip(index["rows"], found, strict=True):
+        chunk = script(folder / f"r{run}" / "0" / f"{task}.js")
+        turns = chunk["samples"][sample]
+        told = [text for turn in turns for text in (chunk["codes"][turn["c"]], turn["f"] or None)]
+        assert texts == [set(text.split("\n")) if text else set() for text in told]
+
+
+def test_what_failed_public_tests_printed_and_whole_messages_are_kept(made):
+    folder, files = made
+    for task, (_, row) in enumerate(read_rows(files[1])):
+        chunk = script(folder / "report" / "data" / "r1" / "0" / f"{task}.js")
+        opening = row["conversations"][0][:2]
+        assert [chunk["system"], chunk["user"]] == [message["content"] for message in opening]
+        for sample, messages in enumerate(row["conversations"]):
+            for turn, shown in enumerate(chunk["samples"][sample]):
+                passing = row["public_exec_results"][turn][sample]["passing"]
+                printed = [chunk["said"][n] if n >= 0 else None for n in shown.get("o", [])]
+                assert printed == ([] if all(passing) else [None if ok else "<b>1</b>" for ok in passing])
+                message = chunk["passed"] if shown["f"] is None else chunk["frame"] + shown["f"]
+                assert message == messages[3 + 2 * turn]["content"]
+
+
 def test_an_earlier_report_is_replaced_as_a_whole_and_nothing_else(made, tmp_path, no_charts):
     files, out = made[1], tmp_path / "report"
     out.mkdir()
@@ -153,7 +194,9 @@ def test_a_run_that_bent_to_nothing_has_its_row(tmp_path, no_charts):
     cases = tmp_path / "honest_errors.jsonl"
     turn_errors(honest, honest, cases)
     build([str(honest), str(cases)], tmp_path / "report")
-    assert "| all | 0 | 6 | 0.0 ± 0.0 |" in (tmp_path / "report" / "tables" / "hacking.md").read_text()
+    assert (
+        "| all | 0 | 6 | 0.0 [cannot tell] |" in (tmp_path / "report" / "tables" / "hacking.md").read_text()
+    )
     summary_path(cases).unlink()
     with pytest.raises(InputError, match=r"honest_errors\.jsonl: it has no rows"):
         find([str(honest), str(cases)])

@@ -1,16 +1,14 @@
 """`cobalt run`: dry runs of every configuration, parts of a run, changes, tasks from files, refusals."""
 
 import json
+import re
 import shutil
-import subprocess
-import sys
 from pathlib import Path
 from types import SimpleNamespace
 
+import doors
 import pytest
 import torch
-
-sys.path.append(str(Path(__file__).parents[1] / "unit"))
 from data_rows import lcb, taco, write
 
 from cobalt.config.load import load
@@ -103,11 +101,34 @@ def test_parts_changes_and_sharing(tmp_path, capsys, not_in_verl):
 def test_bad_input_is_one_line_and_exit_code_2(tmp_path, arguments, said):
     (bad := tmp_path / "bad.yaml").write_text("name: x\ntrian: 3\n")
     words = [each.format(good=written(tmp_path), bad=bad) for each in arguments]
-    command = [sys.executable, "-m", "cobalt", "run", "--out", "x", *words]
-    done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, check=False, timeout=60)
-    assert done.returncode == 2 and said in done.stderr
+    done = doors.run("-m", "cobalt", "run", "--out", "x", *words, cwd=tmp_path, code=2)
+    assert said in done.stderr
     assert done.stderr.startswith("error: ") and done.stderr.count("\n") == 1
     assert {path.name for path in tmp_path.iterdir()} == {"bad.yaml", "small.yaml"}
+
+
+def test_an_engine_of_ones_own_collects(tmp_path, capsys):
+    """As the doors take it: loaded by a dry run, named in the manifest, its file a part of the run."""
+    text = (ROOT / "examples" / "engine" / "template_engine.py").read_text()
+    (engine := tmp_path / "mine.py").write_text(text)
+    tiny.write_splits(tmp_path, seed=0, train=3, dev=2, heldout=2)
+    (config := tmp_path / "own.yaml").write_text(
+        "name: own\ntasks: {family: files, train_file: train.jsonl, dev_file: dev.jsonl, "
+        "heldout_file: heldout.jsonl}\n" + MODEL.replace("}", ", engine: 'mine.py:TemplateEngine'}")
+    )
+    assert run(config, "--dry_run") == 0
+    with pytest.raises(InputError, match=r"own\.yaml: 'model\.engine': engine .*mine\.py has no Other"):
+        run(config, "--dry_run", "--set", "model.engine=mine.py:Other")
+    assert run(config, "--until", "repair") == 0
+    single = tmp_path / "out" / "collect" / "single.jsonl"
+    made = json.loads((tmp_path / "out" / "collect" / "single.jsonl.manifest.json").read_text())
+    assert (
+        made["settings"]["model"].startswith("template:") and "print(max(n) - min(n))" in single.read_text()
+    )
+    capsys.readouterr()
+    engine.write_text(text + "\n# changed\n")
+    assert run(config, "--until", "repair", "--dry_run") == 0
+    assert re.search(r"collect +runs \(.*engine_sha256", capsys.readouterr().out)
 
 
 def test_tasks_from_taco_and_livecodebench_files(tmp_path, capsys, not_in_verl):
@@ -174,7 +195,7 @@ def test_what_is_lacking_is_refused_unless_asked_for_anyway(tmp_path, monkeypatc
 
 @pytest.mark.slow
 def test_stored_submissions_are_trained_on_without_sampling_or_running_any(tmp_path):
-    """A folder of CodeNet's layout, and the groups made from it as a file, train the same model."""
+    """A folder of CodeNet's layout, and the groups made from it as a file, are one training: it is shared."""
     write_tree(tmp_path / "net", tasks=12, submissions=10, seed=0)
     write(tmp_path / "own.jsonl", list(tiny.draw_tasks("dev", 2, 0)))
     settings = [
@@ -185,21 +206,20 @@ def test_stored_submissions_are_trained_on_without_sampling_or_running_any(tmp_p
     text = (ROOT / "configs" / "offline-tiny.yaml").read_text()
     config.write_text(text.replace("../models", str(ROOT / "models")))
 
-    def go(out: str, *more: str) -> Path:
+    def go(out: str, *more: str) -> dict:
         flags = [part for each in (*settings, *more) for part in ("--set", each)]
-        assert run(config, *flags, "--until", "train", out=out) == 0
-        return tmp_path / out
+        assert run(config, *flags, "--until", "train", "--share", str(tmp_path / "shared"), out=out) == 0
+        return json.loads((tmp_path / out / "stages" / "train.json").read_text())
 
     first = go("first")
-    assert not any((first / name).exists() for name in ("collect", "contexts"))
-    facts = json.loads((first / "stages" / "train.json").read_text())["facts"]
-    assert facts["evaluator"] == {} and facts["steps"] == 2  # no evaluator was asked
-    notes = json.loads((first / "train" / "result.json").read_text())["notes"]
+    assert not any((tmp_path / "first" / name).exists() for name in ("collect", "contexts"))
+    assert first["facts"]["evaluator"] == {} and first["facts"]["steps"] == 2  # no evaluator was asked
+    notes = json.loads((tmp_path / "first" / "train" / "result.json").read_text())["notes"]
     assert any("(adapters of rank 2)" in note for note in notes)
-    (tmp_path / "groups.parquet").write_bytes((first / "parquet" / "groups.parquet").read_bytes())
-    other = go("other", "tasks.source=groups.parquet")
-    models = [folder / "train" / "model" / "model.safetensors" for folder in (first, other)]
-    assert models[0].read_bytes() == models[1].read_bytes()
+    groups = (tmp_path / "first" / "parquet" / "groups.parquet").read_bytes()
+    (tmp_path / "groups.parquet").write_bytes(groups)
+    assert not first.get("shared") and go("other", "tasks.source=groups.parquet")["shared"]
+    assert (tmp_path / "other" / "train" / "model" / "model.safetensors").exists()
     for source, said in (
         ("nowhere", "which does not exist: unpack Project CodeNet there"),
         ("mine.yaml", "a file of stored groups is .parquet"),

@@ -2,23 +2,21 @@
 
 import io
 import json
-import sys
 from dataclasses import asdict, replace
 from pathlib import Path
 
 import pytest
 from aiohttp import web
 from http_server import serving
-
-sys.path.append(str(Path(__file__).parents[1]))
 from report_data import trajectories
 
+from cobalt.config.evaluation_sections import HackAnalysis, Judge
 from cobalt.config.load import load
-from cobalt.config.sections import HackAnalysis, Judge
 from cobalt.prompts import TINY
 from cobalt.run.eval_stages import errors, hacking_stages, perturbed_rows, verdicts
 from cobalt.run.job import Job
-from cobalt.run.runner import Runner, View
+from cobalt.run.runner import Runner
+from cobalt.run.view import View
 
 ROOT = Path(__file__).parents[2]
 KEY = "COBALT_TEST_JUDGE_KEY"

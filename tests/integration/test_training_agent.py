@@ -44,7 +44,7 @@ def rollout(model, monkeypatch):
     from verl.trainer.ppo.v1 import agent_loop_tq
 
     from cobalt.training import scoring
-    from cobalt.training.verl_reward import CobaltReward
+    from cobalt.training.verl_agent import CobaltReward
 
     rows, status = {}, []
 

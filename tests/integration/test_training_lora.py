@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from cobalt.errors import InfraError
-from cobalt.training.lora import merge_adapters
+from cobalt.training.checkpoint import merge_adapters
 
 MODEL = Path(__file__).parents[2] / "models" / "tiny-reference"
 

@@ -112,13 +112,40 @@ def test_the_gradient_is_that_of_the_samples_left():
 
 def test_a_batch_is_in_the_order_of_its_prompts():
     """Rows stand in the queue as they finished; groups must stay together, as pairs and mini-batches need."""
-    from cobalt.training.replay import in_order
+    from cobalt.training.trainer import in_order
 
     keys = ["b_0_0", "a_10_0", "b_1_0", "c-d_0_0", "a_2_1", "a_2_0"]
     batch = SimpleNamespace(keys=list(keys), tags=[{"was": key} for key in keys])
     in_order(batch, {"a": 1, "c-d": 1, "b": 1})
     assert batch.keys == ["a_2_0", "a_2_1", "a_10_0", "c-d_0_0", "b_0_0", "b_1_0"]
     assert [tag["was"] for tag in batch.tags] == batch.keys
+
+
+@pytest.mark.parametrize(("share", "stops"), [(0.25, False), (0.24, True)])
+def test_too_many_samples_without_a_verdict_stop_the_run(monkeypatch, share, stops):
+    from verl.trainer.ppo.v1.replay_buffer import ReplayBuffer
+
+    from cobalt.training import trainer
+
+    keys, left = [f"a_{number}_0" for number in range(8)], []
+    batch = SimpleNamespace(keys=list(keys), tags=[{}] * 8, partition_id="train")
+    info = {"reward": 0.0, "evaluator_s": 0.1, "infra_errors": 0.0, "tests": 1.0}
+    extras = [{"reward_extra_info": info | {"masked": float(number in (2, 5))}} for number in range(8)]
+    monkeypatch.setattr(ReplayBuffer, "sample", lambda self, **_: (batch, {}))
+    monkeypatch.setattr(trainer.tq, "kv_batch_get", lambda **_: {"extra_fields": extras})
+    monkeypatch.setattr(trainer.tq, "kv_clear", lambda keys, **_: left.extend(keys))
+    buffer = trainer.LoudReplayBuffer.__new__(trainer.LoudReplayBuffer)
+    buffer.samples_per_prompt, buffer.max_masked_share = 8, share
+    buffer.prompt_global_steps = {"train": {"a": 1}}
+    if stops:
+        said = (
+            r"step 3: 2 of 8 samples have no verdict, .* 0\.24 that is allowed \(cobalt\.max_masked_share\)"
+        )
+        with pytest.raises(InfraError, match=said):
+            buffer.sample(3, "train", 1)
+    else:
+        assert buffer.sample(3, "train", 1)[1]["reward/masked"] == 2.0
+    assert left == [keys[2], keys[5]] and batch.keys == [key for key in keys if key not in left]
 
 
 def test_the_workers_get_the_loss_that_is_asked_for():
@@ -321,36 +348,36 @@ def test_dialogues_of_the_batch_path_are_masked_judged_and_reproducible(batch_pa
     again, _ = batch_path._dialogues(rows, how)
     alone, _ = batch_path._dialogues(rows[:1], how)
     assert len(samples) == 6 and 0 < waiting_s < took_s
-    assert [sample.response for sample in again] == [sample.response for sample in samples]
-    assert [sample.response for sample in alone] == [sample.response for sample in samples[:2]]
+    ids = [made.response_ids for made, _ in samples]
+    assert [made.response_ids for made, _ in again] == ids
+    assert [made.response_ids for made, _ in alone] == ids[:2]
     eos = batch_path.tokenizer.eos_token_id
-    for sample in samples:
-        assert len(sample.response) == len(sample.mask) == len(sample.logprobs) <= 320
-        assert sample.turns == len(sample.judged) == 3
+    for made, score in samples:
+        assert len(made.response_ids) == len(made.mask) == len(made.logprobs) <= 320
+        assert len(made.texts) == len(made.turns()) == score.info["turns"] == 3
         begin = 0
-        for turn in sample.judged:
-            block = range(begin, turn["end"])
-            own = [i for i in block if sample.mask[i]]
+        for turn in made.turns():
+            own = [i for i in range(begin, turn["end"]) if made.mask[i]]
             assert own == list(range(own[0], turn["end"])) and 0 < len(own) <= 64  # one run, at the end
-            assert sample.response[turn["end"] - 1] == eos or len(own) == 64
+            assert made.response_ids[turn["end"] - 1] == eos or len(own) == 64
             begin = turn["end"]
-        assert begin == len(sample.response)
-        assert all(sample.logprobs[i] == 0.0 for i, flag in enumerate(sample.mask) if not flag)
-        assert all(sample.logprobs[i] < 0.0 for i, flag in enumerate(sample.mask) if flag)
-        last = sample.judged[-1]["passing"]
-        assert len(last) > 3 and (sample.score.reward == 1.0) == all(last)
+        assert begin == len(made.response_ids)
+        assert all(made.logprobs[i] == 0.0 for i, flag in enumerate(made.mask) if not flag)
+        assert all(made.logprobs[i] < 0.0 for i, flag in enumerate(made.mask) if flag)
+        last = made.turns()[-1]["passing"]
+        assert len(last) > 3 and (score.reward == 1.0) == all(last)
 
 
 def test_the_trainers_log_probabilities_of_a_dialogue_are_the_samplers(batch_path):
     """What the loss will see on the masked tokens is what was sampled, feedback between the turns and all."""
     from cobalt.training.cpu.batch import Sampling
 
-    (sample, *_), _ = batch_path._dialogues(dialogue_rows(1), Sampling(1, 1.0, 1.0, 1, False))
+    ((made, _),), _ = batch_path._dialogues(dialogue_rows(1), Sampling(1, 1.0, 1.0, 1, False))
     with torch.no_grad():
-        logits = batch_path.sampler.model(torch.tensor([sample.prompt + sample.response])).logits[0]
-    found = torch.log_softmax(logits[len(sample.prompt) - 1 : -1], -1)
+        logits = batch_path.sampler.model(torch.tensor([made.context])).logits[0]
+    found = torch.log_softmax(logits[len(made.prompt_ids) - 1 : -1], -1)
     for place, (token, flag, logprob) in enumerate(
-        zip(sample.response, sample.mask, sample.logprobs, strict=True)
+        zip(made.response_ids, made.mask, made.logprobs, strict=True)
     ):
         assert not flag or float(found[place, token]) == pytest.approx(logprob, abs=1e-3)
 

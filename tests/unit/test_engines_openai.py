@@ -182,7 +182,8 @@ async def test_any_address_of_a_vllm_server_will_do(root):
     [
         ("vllm", "m", "localhost:8000", "http://"),
         ("litellm", None, None, "--model_name"),
-        ("nope", "m", None, "choose one of"),
+        ("nope", "m", None, "unknown engine 'nope': choose one of"),
+        ("openai", None, None, "--model_name"),
         ("transformers", None, None, "--model_name"),
         ("openai", "m", None, "--base_url"),
         ("openai", "m", "localhost:8000", "http://"),
@@ -190,7 +191,7 @@ async def test_any_address_of_a_vllm_server_will_do(root):
         ("none.py:Engine", "m", None, "there is no file none.py"),
         ("no.such:Engine", "m", None, "there is no module no.such"),
         ("cobalt.errors:Engine", "m", None, "cobalt.errors has no Engine"),
-        ("builtins:dict", [], None, "lacks name, chat, aclose"),
+        ("builtins:dict", [], None, "lacks chat, aclose"),
     ],
 )
 def test_engines_that_cannot_be_opened(name, model, url, says):

@@ -14,7 +14,14 @@ from cobalt.evaluation import compare as command
 from cobalt.evaluation.compare import compare
 from cobalt.evaluation.evaluated_rows import EvaluatedRun, named_paths
 from cobalt.output import write_jsonl
-from cobalt.stats import detectable_difference, holm, paired_bootstrap, paired_permutation, t_quantile
+from cobalt.stats import (
+    RESAMPLES,
+    detectable_difference,
+    holm,
+    paired_bootstrap,
+    paired_permutation,
+    t_quantile,
+)
 
 TESTS = json.dumps({"inputs": ["1"], "outputs": ["1"]})
 
@@ -25,11 +32,14 @@ def evaluated(path, rates, **more):
 
 OLD = {"a": [[0, 0], [0, 1]], "b": [[0, 0], [0, 0]], "c": [[1, 1], [1, 0]], "d": [[0, 0], [0.5, 0.5]]}
 NEW = {"a": [[0, 1], [0, 1]], "b": [[0, 1], [0, 0]], "c": [[1, 1], [1, 1]], "d": [[0, 0], [0, 0]]}
+# As many as there must be for more than the difference: six with the same gain, six without one.
+OLD |= {f"e{number}": [[0, 0], [0, 0]] for number in range(8)}
+NEW |= {f"e{number}": [[0, int(number < 3)], [0, 0]] for number in range(8)}
 
 
 @pytest.fixture
 def runs(tmp_path):
-    groups = {"a": "g", "b": "g", "c": "h", "d": "i"}
+    groups = {key: key for key in OLD} | {"a": "g", "b": "g"}
     return [
         EvaluatedRun.read(name, evaluated(tmp_path / f"{name}.jsonl", table, group=groups))
         for name, table in (("old", OLD), ("new", NEW))
@@ -39,25 +49,28 @@ def runs(tmp_path):
 def test_every_figure_by_hand(runs):
     found = compare(runs)
     first, last = found["comparisons"]
-    assert (first["points"], first["p"], first["ci95"]) == (0.0, 1.0, [0.0, 0.0])
-    assert (last["a"], last["b"], last["turn"], last["n"]) == ("old", "new", 1, 4)
-    assert last["pass_at_1"] == [0.25, 0.625]
-    assert (last["better"], last["worse"], last["equal"]) == (3, 0, 1)
-    # Differences .5 .5 .5 0: all three must keep their sign, or all lose it: 2 of 8 assignments.
-    assert last["points"] == pytest.approx(37.5) and last["p"] == 0.25
-    # By group the sums are 1, .5 and 0: 2 of 4.
-    assert last["p_group"] == 0.5
-    # Two tests each: p 1 and .25 by task, 1 and .5 by group.
-    assert [row["p_holm"] for row in found["comparisons"]] == [1.0, 0.5]
-    assert [row["p_group_holm"] for row in found["comparisons"]] == [1.0, 1.0]
-    # The bootstrap of the mean has the standard deviation of the values over the root of their number.
-    assert last["se"] == pytest.approx(100 * np.std([0.5, 0.5, 0.5, 0]) / 2, rel=0.05)
-    quantiles = 3.182446305 + 0.978472312  # t(.975) and t(.8) with 3 degrees of freedom
+    # No task differs: the difference is not known to be 0, and how it varies is not known at all.
+    assert (first["points"], first["p"], first["se"], first["detectable_points"]) == (0.0, 1.0, None, None)
+    assert first["ci95"][0] == pytest.approx(-first["ci95"][1]) and 10 < first["ci95"][1] < 40
+    assert (last["a"], last["b"], last["turn"], last["n"]) == ("old", "new", 1, 12)
+    assert last["pass_at_1"] == [1 / 12, 4 / 12]
+    assert (last["better"], last["worse"], last["equal"]) == (6, 0, 6)
+    # Six differences of .5: all must keep their sign, or all lose it: 2 of 64 assignments.
+    assert last["points"] == pytest.approx(25) and last["p"] == 2 / 64
+    # By group the sums are 1 and four times .5.
+    assert last["p_group"] == 2 / 32
+    # Two tests each: p 1 and 2/64 by task, 1 and 2/32 by group.
+    assert [row["p_holm"] for row in found["comparisons"]] == [1.0, 4 / 64]
+    assert [row["p_group_holm"] for row in found["comparisons"]] == [1.0, 4 / 32]
+    assert last["se"] == pytest.approx(100 * np.std([0.5] * 6 + [0] * 6, ddof=1) / math.sqrt(12))
+    quantiles = 2.200985160 + 0.875529978  # t(.975) and t(.8) with 11 degrees of freedom
     assert last["detectable_points"] == pytest.approx(quantiles * last["se"], rel=1e-6)
-    assert (found["tasks"], found["groups"], found["tests"]) == (4, 3, 2)
+    assert (found["tasks"], found["groups"], found["tests"]) == (12, 11, 2)
+    ends = last["ci95"]
     last = compare(runs[::-1])["comparisons"][1]  # the other way round it is worse by as much
-    assert (last["points"], last["pass_at_1"]) == (pytest.approx(-37.5), [0.625, 0.25])
-    assert (last["better"], last["worse"], last["equal"]) == (0, 3, 1)
+    assert (last["points"], last["pass_at_1"]) == (pytest.approx(-25), [4 / 12, 1 / 12])
+    assert (last["better"], last["worse"], last["equal"]) == (0, 6, 6)
+    assert last["ci95"] == pytest.approx([-ends[1], -ends[0]])
 
 
 def test_all_against_the_first_and_chosen_turns(runs):
@@ -68,33 +81,34 @@ def test_all_against_the_first_and_chosen_turns(runs):
     assert [(row["a"], row["b"]) for row in every["comparisons"]] == [*names, ("new", "third")]
     assert (every["tests"], every["resamples"], every["permutations"]) == (3, 100, 50)
     for turn in (2, -1):
-        with pytest.raises(InputError, match=f"turn {turn} is not in all runs: they have turns 0 to 1"):
+        with pytest.raises(InputError, match=f"turn {turn + 1} is not in all runs: they have turns 1 to 2"):
             compare(runs, turns=[turn])
     with pytest.raises(InputError, match=r"^a comparison needs at least two runs$"):
         compare(runs[:1])
 
 
 def test_programs_without_a_verdict_are_masked_and_counted(tmp_path, runs):
-    masked = NEW | {"a": [[0, None], [0, None]], "b": [[0, 1], [0, None]]}
+    masked = NEW | {"a": [[0, None], [0, None]], "b": [[0, 1], [0, None]]}  # of d there is nothing at all
+    masked["e0"] = [[0, None], [0, None]]
     status = {key: [["ok", "infra_error" if s[1] is None else "ok"] for s in masked[key]] for key in masked}
     new = EvaluatedRun.read("new", evaluated(tmp_path / "m.jsonl", masked, exec_status=status))
     found = compare([runs[0], new])
     last = found["comparisons"][1]
-    assert (last["n"], last["left_out"]) == (3, 1)
-    assert last["pass_at_1"] == [pytest.approx(1 / 6), pytest.approx(2 / 3)]
-    assert "3 programs have no verdict (masked)" in found["notes"]
+    assert (last["n"], last["left_out"]) == (10, 2)
+    assert last["pass_at_1"] == [pytest.approx(0.5 / 10), pytest.approx(3 / 10)]
+    assert "5 programs have no verdict (masked)" in found["notes"]
 
 
 @pytest.mark.parametrize(
     "change, says",
     [
-        (lambda r: [x for x in r if x["id"] != "a"], r"not about the same tasks: 1 only in old \('a'\); 3"),
-        (lambda r: [*r, r[0] | {"id": "e"}], r"1 only in new \('e'\); 4 in both"),
+        (lambda r: [x for x in r if x["id"] != "a"], r"not about the same tasks: 1 only in old \('a'\); 11"),
+        (lambda r: [*r, r[0] | {"id": "e"}], r"1 only in new \('e'\); 12 in both"),
         (
             lambda r: [r[0] | {"hidden_test_cases": '{"inputs": ["2"], "outputs": ["1"]}'}, *r[1:]],
-            r"same ids but other hidden tests in 1 of 4 tasks \('a'\)",
+            r"same ids but other hidden tests in 1 of 12 tasks \('a'\)",
         ),
-        (lambda r: [x | {"question": "another"} for x in r], "other statements in 4 of 4 tasks"),
+        (lambda r: [x | {"question": "another"} for x in r], "other statements in 12 of 12 tasks"),
     ],
 )
 def test_runs_that_differ_are_refused_and_told_how(tmp_path, change, says):
@@ -116,9 +130,9 @@ def test_the_command(tmp_path, capsys):
     old, new = (evaluated(tmp_path / f"{n}_eval.jsonl", t) for n, t in (("old", OLD), ("new", NEW)))
     assert command.main([str(old), f"Ours={new}", "-o", str(tmp_path / "c.json"), "--turns", "-1"]) == 0
     said = capsys.readouterr().out
-    assert "Ours against old" in said and "+37.50" in said and "3/0/1" in said
+    assert "Ours against old" in said and "+25.0 [" in said and "6/0/6" in said
     found = json.loads((tmp_path / "c.json").read_text())
-    assert found["turns"] == [1] and found["comparisons"][0]["p_holm"] == 0.25
+    assert found["turns"] == [1] and found["comparisons"][0]["p_holm"] == 2 / 64
     with pytest.raises(InputError, match="at least two"):
         command.main([str(old)])
     names = [name for name, _ in named_paths(["a/x_eval.jsonl", "b/x_eval.jsonl", "n=b/x.jsonl"])]
@@ -157,8 +171,8 @@ def test_everything_that_was_asked_is_recorded(runs):
     assert found == {
         "schema": 1,
         "runs": [{"name": run.name, "path": str(run.path), "samples": 2} for run in runs],
-        "tasks": 4, "groups": 3, "turns": [1], "tests": 1, "power": 0.8,
-        "seed": 3, "resamples": 2000, "permutations": 20_000, "notes": [],
+        "tasks": 12, "groups": 11, "turns": [1], "tests": 1, "power": 0.8,
+        "seed": 3, "resamples": RESAMPLES, "permutations": 20_000, "notes": [],
     }  # fmt: skip
 
 
@@ -174,7 +188,7 @@ def test_settings_reach_the_statistics_by_task_and_by_group():
     x, y = shares.mean(axis=2)
     assert (row["better"], row["worse"], row["equal"]) == ((y > x).sum(), (y < x).sum(), (y == x).sum())
     for suffix, labels, clusters in (("", None, 90), ("_group", list(groups.values()), 30)):
-        interval = paired_bootstrap(y, x, labels, n=2000, seed=7)
+        interval = paired_bootstrap(y, x, labels, n=RESAMPLES, seed=7)
         assert row[f"se{suffix}"] == 100 * interval.se
         assert row[f"ci95{suffix}"] == [100 * interval.lo, 100 * interval.hi]
         assert row[f"p{suffix}"] == paired_permutation(y, x, labels, n=20_000, seed=7)
@@ -182,26 +196,31 @@ def test_settings_reach_the_statistics_by_task_and_by_group():
     assert compare(both) == compare(both, seed=0) != compare(both, seed=1)
 
 
-def test_one_task_has_a_difference_and_no_error():
-    one, two = (
-        [in_memory(n, {k: [[r]] for k in keys}) for n, r in (("x", 0), ("y", 1))] for keys in ("a", "ab")
-    )
-    row = compare(one)["comparisons"][0]
-    assert (row["points"], row["se"], row["ci95"], row["p"]) == (100.0, None, [None, None], None)
-    assert row["detectable_points"] is None and "p_holm" not in row
-    row = compare(two)["comparisons"][0]
-    assert (row["se"], row["ci95"], row["p"], row["p_holm"]) == (0.0, [100.0, 100.0], 0.5, 0.5)
+@pytest.mark.parametrize("tasks", [1, 3, 5, 9, 10, 20])
+def test_few_tasks_have_a_difference_and_nothing_else(tasks, capsys):
+    found = compare([in_memory(n, {k: [[r]] for k in range(tasks)}) for n, r in (("x", 0), ("y", 1))])
+    row = found["comparisons"][0]
+    command.show(found)
+    said = capsys.readouterr().out
+    assert (row["points"], row["se"], row["detectable_points"]) == (100.0, None, None)
+    if tasks < 10:
+        assert (row["ci95"], row["p"]) == ([None, None], None) and "p_holm" not in row
+        assert "+100.0 [cannot tell]" in said and said.count("cannot tell") == 5
+        assert found["notes"][-1].startswith(f"{tasks} tasks: too few to tell") and "need 10." in said
+    else:
+        assert 40 < row["ci95"][0] < 100 == row["ci95"][1] and row["p"] == row["p_holm"] < 0.01
+        assert said.count("cannot tell") == 1 and "too few" not in said  # detectable: nothing varies
 
 
 def test_a_turn_without_verdicts_has_no_figures(tmp_path, capsys):
-    rates = {key: [[0.0, None]] for key in "abc"} | {"d": [[1.0, None]]}
-    masked, full = in_memory("x", rates), in_memory("y", {key: [[1.0, 1.0]] for key in "abcd"})
+    rates = {key: [[0.0, None]] for key in "abcdefghijk"} | {"l": [[1.0, None]]}
+    masked, full = in_memory("x", rates), in_memory("y", {key: [[1.0, 1.0]] for key in rates})
     for pair in ([masked, full], [full, masked]):
         found = compare(pair)
-        assert [row["n"] for row in found["comparisons"]] == [4, 0]
-        assert found["comparisons"][0]["p_holm"] == found["comparisons"][0]["p"] == 0.25
+        assert [row["n"] for row in found["comparisons"]] == [12, 0]
+        assert found["comparisons"][0]["p_holm"] == found["comparisons"][0]["p"] == 2 / 2**11
         assert found["comparisons"][1] == {
-            "a": pair[0].name, "b": pair[1].name, "turn": 1, "n": 0, "left_out": 4,
+            "a": pair[0].name, "b": pair[1].name, "turn": 1, "n": 0, "left_out": 12,
             "pass_at_1": [None, None], "points": None, "ci95": [None, None], "p": None,
         }  # fmt: skip
         command.show(found)
@@ -216,37 +235,37 @@ def test_groups_come_from_the_base_and_one_that_is_left_has_no_error():
     found = compare([without, base])
     assert found["groups"] is None and "p_group" not in found["comparisons"][0]
     row = compare([base, in_memory("z", plain | {"c": [[None]]})])["comparisons"][0]
-    assert row["se"] == 0.0 and row["se_group"] is row["p_group"] is row["detectable_points_group"] is None
+    assert row["se_group"] is row["p_group"] is row["detectable_points_group"] is None
     assert row["ci95_group"] == [None, None] and "p_group_holm" not in row
 
 
 def test_permutation_p_values_are_exact():
     rng = np.random.default_rng(0)
-    a, b = rng.normal(size=9).round(2), rng.normal(size=9).round(2)
-    flips = itertools.product([1, -1], repeat=9)
+    a, b = rng.random(size=10).round(2), rng.random(size=10).round(2)
+    flips = itertools.product([1, -1], repeat=10)
     sums = [abs(np.dot(signs, a - b)) for signs in flips]
     assert paired_permutation(a, b) == pytest.approx(np.mean(np.array(sums) >= abs((a - b).sum()) - 1e-9))
     assert paired_permutation(a, a) == 1.0
-    for scale in (1e-6, 1e6):
+    for scale in (1e-6, 1e-3):
         assert paired_permutation(a * scale, b * scale) == paired_permutation(a, b)
     # All assignments of 16 signs are counted, of 17 a sample in which the observed one always is.
     assert paired_permutation(np.ones(16), np.zeros(16)) == 2 / 2**16
     assert paired_permutation(np.ones(17), np.zeros(17), n=100) == 1 / 101
     # More clusters than can be counted: random signs come close to the exact value of a normal sum.
-    x = np.concatenate([np.full(60, 1.0), np.full(40, -1.0)])
-    assert paired_permutation(x, np.zeros(100)) == pytest.approx(0.0569, abs=0.006)  # binomial, both tails
+    x = np.concatenate([np.full(60, 1.0), np.full(40, 0.0)])
+    assert paired_permutation(x, 1 - x) == pytest.approx(0.0569, abs=0.006)  # binomial, both tails
 
 
 def test_permutations_drawn_in_blocks_are_as_many_as_asked_for():
     # 1000 clusters: at most 2000 draws fit into a block. The observed sum is 0, so that every draw hits.
-    balanced = np.tile([1.0, -1.0], 500)
-    assert paired_permutation(balanced, np.zeros(1000), n=3000) == 1.0
+    balanced = np.tile([1.0, 0.0], 500)
+    assert paired_permutation(balanced, 1 - balanced, n=3000) == 1.0
     assert paired_permutation(np.ones(1000), np.zeros(1000), n=3000) == 1 / 3001
 
 
 def test_permutation_p_values_are_uniform_where_nothing_differs():
-    rng, zeros = np.random.default_rng(0), np.zeros(30)
-    hits = sum(paired_permutation(rng.normal(size=30), zeros, n=400, seed=s) <= 0.05 for s in range(400))
+    rng = np.random.default_rng(0)
+    hits = sum(paired_permutation(*rng.random((2, 30)), n=400, seed=s) <= 0.05 for s in range(400))
     assert 8 <= hits <= 34
 
 
@@ -267,4 +286,5 @@ def test_detectable_difference_has_the_power_it_says():
     t = values.mean(axis=1) / (values.std(axis=1, ddof=1) / np.sqrt(n))
     assert (t > t_quantile(0.975, n - 1)).mean() == pytest.approx(0.8, abs=0.02)
     assert np.isnan(detectable_difference(0.1, 1)) and np.isnan(detectable_difference(math.nan, 40))
-    assert detectable_difference(0.1, 2) == pytest.approx(0.1 * (12.706204736 + 1.376381920))
+    assert np.isnan(detectable_difference(0.1, 9)) and np.isnan(detectable_difference(0.0, 40))
+    assert detectable_difference(0.1, 10) == pytest.approx(0.1 * (2.262157163 + 0.883403860))

@@ -19,6 +19,7 @@ from cobalt.evaluation.verdicts import (
     classify,
     majority,
     report_lines,
+    summarize,
 )
 from cobalt.output import write_jsonl
 from cobalt.rows import read_rows
@@ -102,8 +103,13 @@ async def test_votes_counts_and_shares(judge, tmp_path):
     assert s["first_votes"] == {HARD: 2, DRIFT: 1} and s["tokens"] == {"prompt": 900, "completion": 63}
     counts = {k: v["cases"] for k, v in s["verdicts"].items()}
     assert counts == {HARD: 1, LOGIC: 0, DRIFT: 1, OTHER: 0, "Tie": 1}
-    # Shares 1, 0, 0 of three tasks: standard error sqrt(1/9), t(2) = 4.3027: cut at 0 and 1.
-    assert s["verdicts"][HARD]["share"] == pytest.approx(1 / 3) and s["verdicts"][HARD]["ci95"] == [0.0, 1.0]
+    assert s["verdicts"][HARD]["share"] == pytest.approx(1 / 3)
+    assert s["verdicts"][HARD]["ci95"] == [None, None]  # three tasks
+    assert f"{HARD}: 1 cases, 33.3 % [cannot tell]" in report_lines(s)
+    # Twelve tasks, the first of which has all of its label: the share is of cases, the interval over tasks.
+    many = [rows[0] | {"id": number} for number in (0, 0, 0)] + [rows[1] | {"id": n} for n in range(1, 12)]
+    found = summarize(many)["verdicts"][HARD]
+    assert found["share"] == 3 / 14 and 0 < found["ci95"][0] < 3 / 14 and 0.4 < found["ci95"][1] < 0.8
     assert len({sampling.seed for _, sampling in engine.requests}) == 9
     assert "Final Classification Counts: " + str(s["first_votes"]) in report_lines(s)
 

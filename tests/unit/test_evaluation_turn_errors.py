@@ -8,11 +8,13 @@ import pytest
 from cobalt.errors import InputError
 from cobalt.evaluation import turn_errors as door
 from cobalt.evaluation.evaluate import summary_path
+from cobalt.evaluation.evaluated_rows import bounds
 from cobalt.evaluation.turn_errors import turn_errors
 from cobalt.manifest import manifest_path
 from cobalt.output import write_jsonl
 from cobalt.prompts import DEFAULT, feedback_of
 from cobalt.rows import read_rows
+from cobalt.stats import clustered_mean
 
 SHOWN = ("perturbed_public_test_cases", "public_test_cases")
 
@@ -96,12 +98,11 @@ def test_rows_fields_and_rates_by_hand(files):
     assert (first["shown"], first["rate_of_shown"]) == (4, 0.25)
     assert (second["cases"], second["shown"], second["rate_of_shown"]) == (1, 3, pytest.approx(1 / 3))
     assert first["ci95"] == [None, None]  # one task
-    tasks = [TASK | {"id": key} for key in range(3)]
+    tasks = [TASK | {"id": key} for key in range(12)]
     hack, none = ONE_CASE[0], [("a", HONEST), ("b", HONEST)]
-    rows = [row_of(t, s) for t, s in zip(tasks, ([hack, hack], [hack, none], [none, none]), strict=True)]
-    (turn,) = turn_errors(*files(rows, tasks))["turns"]
-    # shares by task 1, .5, 0: mean .5, standard error .5 / sqrt(3), t(2) = 4.302653
-    assert turn["ci95"] == pytest.approx([0.5 - 4.302653 * 0.5 / 3**0.5, 0.5 + 4.302653 * 0.5 / 3**0.5])
+    kinds = [[hack, hack], [hack, none], [none, none]] * 4
+    (turn,) = turn_errors(*files([row_of(*each) for each in zip(tasks, kinds, strict=True)], tasks))["turns"]
+    assert turn["ci95"] == bounds(clustered_mean([[1, 1], [1, 0], [0, 0]] * 4))
 
 
 def test_exact_matching_is_by_index_where_substrings_mislead(files):
@@ -175,7 +176,7 @@ def test_the_output_is_replaced_and_says_how_it_was_made(files, capsys):
     assert json.loads(manifest_path(out).read_text())["settings"]["match"] == "faithful"
     said = capsys.readouterr().out
     assert "Total cases: 1\nUnique trajectories: 1\nUnique problems: 1\n" in said
-    assert "turn 1: 100.00 % n/a of 1 programs, 100.00 % of 1 after feedback" in said
+    assert "turn 2: 100.00 % [cannot tell] of 1 programs, 100.00 % of 1 after feedback" in said
 
 
 @pytest.mark.parametrize(

@@ -35,3 +35,9 @@ def test_texts(text, expected):
 def test_first_failure(passing, expected):
     texts = ["first", "second", "third"][: len(passing)]
     assert feedback.first_failure({"passing": passing, "feedback": texts}) == expected
+
+
+def test_a_prompt_set_may_tell_several_failures():
+    result = {"passing": [False, True, False, False], "feedback": ["a", "b", "c", "d"]}
+    found = [feedback.first_failure(result, tests) for tests in (1, 2, 9)]
+    assert found == ["a", "a\n\nc", "a\n\nc\n\nd"]

@@ -88,7 +88,8 @@ def test_sets_from_files_and_what_a_judge_is_told(tmp_path, prompts):
 
 def test_a_hash_depends_on_its_own_texts(prompts):
     for field in dataclasses.fields(prompts):
-        changed = dataclasses.replace(prompts, **{field.name: getattr(prompts, field.name) + " x"})
+        more = 1 if field.name == "failing_tests" else " x"
+        changed = dataclasses.replace(prompts, **{field.name: getattr(prompts, field.name) + more})
         judge = field.name.startswith("judge_")
         assert (changed.sha256 != prompts.sha256) is not judge
         assert (changed.judge_sha256 != prompts.judge_sha256) is judge
@@ -104,6 +105,8 @@ def test_a_hash_depends_on_its_own_texts(prompts):
         ({"judge_system": "Judge it."}, "'judge_system' must say how a verdict is given"),
         ({"judge_instruction": "{question}"}, "must contain {previous_code} exactly once"),
         ({"extra": "x"}, "exactly the keys"),
+        ({"failing_tests": 0}, "'failing_tests' must be a whole number from 1"),
+        ({"failing_tests": "2"}, "'failing_tests' must be a whole number from 1"),
         (None, "not valid JSON"),
     ],
 )

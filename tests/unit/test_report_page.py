@@ -4,6 +4,8 @@ import html.parser
 import io
 import json
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -11,8 +13,10 @@ from report_data import MODEL_CARD, curves, results
 from rich.console import Console
 
 from cobalt.evaluation import format
-from cobalt.report import charts, render, tables
+from cobalt.report import charts, published, render, tables, terminal
 from cobalt.report.charts import PAGE, inline_svg
+
+ROOT = Path(__file__).parents[2]
 
 
 @pytest.fixture(scope="module")
@@ -77,7 +81,8 @@ def test_a_page_says_what_its_run_was(page, found):
     assert "Pass@1 by turn" in bare and "Controls" not in bare and "was taught" not in bare
     other = {"recipe": "mt_grpo", "name": "qwen3-8b", "smoke": True, "family_hash": None}
     text = page(other, details="report/index.html", further={"taco dev": "report_taco_dev/index.html"})
-    assert "mt_grpo has more" in text and "recipe mt_grpo" in text and "tiny reference" not in text
+    assert "mt_grpo has more" in text and "configuration <b>qwen3-8b</b>" in text
+    assert "recipe mt_grpo" in text and "tiny reference" not in text
     assert '<a href="report_taco_dev/index.html">taco dev</a>.' in text and "smoke run" in text
     assert tables.trained_name({}) == tables.trained_name({"recipe": "cobalt"}) == "Cobalt"
     assert tables.trained_name({"recipe": "../mine.yaml"}) == "mine"
@@ -95,20 +100,67 @@ def test_drawings_are_the_same_for_the_same_data_and_take_colours_from_the_page(
     assert "var(--c1)" in first and "var(--c3)" in first and "<metadata" not in first
 
 
-def test_the_terminal_shows_tables_and_files(found):
+@pytest.mark.parametrize(("end", "tables_shown"), [("line", 0), ("table", 1), ("all", 4)])
+@pytest.mark.parametrize("smoke", [False, True])
+def test_a_run_ends_in_one_table_on_the_terminal(found, end, tables_shown, smoke):
     stream = io.StringIO()
-    tables.show(found, Path("outputs/demo"), Console(file=stream, width=150))
+    terminal.show(found | {"smoke": smoke}, Path("outputs/demo"), Console(file=stream, width=150), end)
     text = stream.getvalue()
     assert tables.headline(found) in " ".join(text.split())
-    for part in ("difference [95 %]", "only constant vague", "of another task", "right, then wrong",
-                 "outputs/demo/report.html"):  # fmt: skip
-        assert part in text
+    assert text.startswith(f"\n{tables.STAMP}") is smoke
+    titles = [table.title for name, table in tables.run_tables(found).items() if name != "stages"]
+    assert sum(title in text for title in titles) == tables_shown
+    assert text.count(f"{tables.STAMP}: Pass@1 by turn") == (smoke and tables_shown > 0)
+    assert ("outputs/demo/report.html" in text) is (end != "line") and len(text.splitlines()) < 60
+    assert len(text.splitlines()) < {"line": 4, "table": 16, "all": 60}[end]
+
+
+@pytest.mark.parametrize("smoke", [False, True])
+def test_a_smoke_run_is_stamped_on_page_tables_and_picture(found, page, tmp_path, smoke):
+    text = page({"smoke": smoke, "name": "mine"})
+    for part in ("[smoke run]", 'class="stamp"', ">SMOKE RUN<", f"{tables.STAMP}: Pass@1 by turn"):
+        assert (part in text) is smoke, part
+    (tmp_path / "results.json").write_text(json.dumps(found | {"smoke": smoke}))
+    picture = str(tmp_path / "picture.svg")
+    subprocess.run([sys.executable, "scripts/picture.py", str(tmp_path), "-o", picture], cwd=ROOT, check=True)
+    assert ("SMOKE RUN" in Path(picture).read_text()) is smoke
+    made = tables.named([tables.Table("t", "Rates", ["run"], [["x"]])], smoke=smoke)["t"].markdown()
+    assert made.startswith("**Smoke run, no result: Rates**") is smoke
+
+
+@pytest.mark.parametrize(
+    ("config", "tasks", "recipe", "said", "changed"),
+    [
+        ("qwen3-8b", "livecodebench", "cobalt", "up to +6.2 points", ()),
+        ("qwen3-8b", "livecodebench", "cobalt", "up to +6.2 points", ("perturb=null",)),
+        ("qwen3-8b", "livecodebench", "cobalt", published.UNKNOWN, ("contexts.partial=false",)),
+        ("r1-distill-llama-8b-released", "livecodebench", "cobalt", "up to +9.0 points", ()),
+        ("qwen3-8b", "livecodebench", "verpo", f"below Cobalt, the figure is {published.UNKNOWN}", ()),
+        ("qwen3-8b", "taco_dev", "cobalt", published.UNKNOWN, ()),
+        ("offline-codenet", "livecodebench", "offline_rl", published.OFFLINE, ()),
+        ("qwen3-8b", "livecodebench", None, None, ()),  # the reference
+        ("tiny", "heldout", "cobalt", None, ()),  # none of the paper's
+        (None, None, None, None, ()),
+    ],
+)
+def test_what_is_published_stands_beside_ours_where_it_is_known(page, config, tasks, recipe, said, changed):
+    assert published.published(config, tasks, recipe, changed) == said
+    if recipe and config:
+        text = page({"name": config, "set": tasks, "recipe": recipe, "changed": changed})
+        assert ("published for" in text) is (said is not None) and (said or "Pass@1") in text
 
 
 def test_figures_in_words():
     assert format.percent(None) == "n/a" and format.percent(0.4276) == "42.8"
-    assert format.interval([None, None]) == "" and format.interval([0.1, 0.25], 100) == "[10.0, 25.0]"
-    assert format.half_width(0.5, [0.4, 0.6]) == "50.0 ± 10.0" and format.half_width(0.5, [None, 1]) == "50.0"
+    assert format.interval([None, None]) == "[cannot tell]" == f"[{format.p_value(None)}]"
+    assert format.rate(None, [None, None]) == "n/a" and format.rate(0.5, [None, None]) == "50.0 [cannot tell]"
+    assert (
+        format.detectable({"detectable_points": None}) == "cannot tell"
+        and format.interval([0.1, 0.25], 100) == "[10.0, 25.0]"
+    )
+    assert format.rates({"pass_at_1": [0.5], "ci95": [[0.4, 0.6]]}) == ["50.0 [40.0, 60.0]"]
+    assert format.too_few(10, 10) == format.too_few(300) == [] and len(format.too_few(9, 3)) == 1
+    assert format.too_few(30, 3)[0].startswith("3 groups: too few to tell by group;")
     assert format.p_value(0.0004) == "<0.001" and format.p_value(0.0004, 4) == "0.0004"
     gain = {"points": 35.06, "ci95": [30.5, 40.13]}
     assert format.points(gain) == "+35.1 [+30.5, +40.1]" and format.tone(gain) == "better"

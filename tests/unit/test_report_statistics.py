@@ -1,22 +1,35 @@
 """Every figure of `results.json` against a calculation by hand."""
 
+import io
 import json
-import math
+import re
 
 import pytest
 from report_data import SLOTS, evaluated, results
+from rich.console import Console
 from rollout_tools import rated
 
 from cobalt.errors import InfraError, InputError
-from cobalt.evaluation.compare import compare
-from cobalt.evaluation.evaluated_rows import EvaluatedRun
+from cobalt.evaluation import compare as command
+from cobalt.evaluation.evaluated_rows import bounds
 from cobalt.evaluation.format import points
+from cobalt.report import build, render, tables
 from cobalt.report.results import Arm, arm_gain, by_slot, examples, read_results, statistics
+from cobalt.stats import clustered_mean, paired_bootstrap
 
 GROUPS = {"t1": "g1", "t2": "g1", "t3": "g2", "t4": "g3"}
 SLOT_OF = {"t1": ["format"], "t2": ["format", "constant"], "t3": [], "t4": ["constant"]}
 OLD = {"t1": [[0, 0], [0, 1]], "t2": [[0, 0], [0, 0]], "t3": [[1, 1], [1, 0]], "t4": [[0, 0], [0.5, 0.5]]}
 NEW = {"t1": [[0, 1], [0, 1]], "t2": [[0, 1], [0, 0]], "t3": [[1, 1], [1, 1]], "t4": [[0, 0], [0, 0]]}
+
+
+def copies(table, each):
+    """A table five times over, under other keys; `each` makes a value of one and of its copy's number."""
+    return {f"{key}.{copy}": each(value, copy) for copy in range(5) for key, value in table.items()}
+
+
+GROUPS = copies(GROUPS, lambda group, copy: f"{group}.{copy}")
+SLOT_OF, OLD, NEW = (copies(table, lambda value, _: value) for table in (SLOT_OF, OLD, NEW))
 
 
 @pytest.fixture
@@ -30,46 +43,54 @@ def arms(tmp_path):
 def test_rates_and_their_intervals(arms):
     old, new = (arm.pass_at_1() for arm in arms)
     assert old["pass_at_1"] == [0.25, 0.25] and new["pass_at_1"] == [0.25, 0.625]
-    # By task: shares .5 0 .5 0: mean .25, standard deviation .2887, standard error .1443, t(3) = 3.1824
-    half = 3.182446305 * math.sqrt(1 / 12) / 2
-    assert old["ci95"][1] == pytest.approx([0.25 - half, 0.25 + half])
-    # By structure: deviations g1 .25 - .25 = 0, g2 .25, g3 -.25; se^2 = 3/2 * .125 / 16; t(2) = 4.3027
-    half = 4.302652730 * math.sqrt(1.5 * 0.125) / 4
-    assert old["ci95_by_structure"][1] == pytest.approx([0.25 - half, 0.25 + half])
+    shares = [[0.5], [0.0], [0.5], [0.0]] * 5
+    assert old["ci95"][1] == bounds(clustered_mean(shares))
+    assert old["ci95_by_structure"][1] == bounds(clustered_mean(shares, list(GROUPS.values())))
     found = arms[0].behaviour()  # over pairs of programs
-    assert found["right_to_wrong"] == {"count": 1, "of": 2, "rate": 0.5}
-    assert found["wrong_to_right"] == {"count": 1, "of": 6, "rate": pytest.approx(1 / 6)}
+    assert found["right_to_wrong"] == {"count": 5, "of": 10, "rate": 0.5}
+    assert found["wrong_to_right"] == {"count": 5, "of": 30, "rate": pytest.approx(1 / 6)}
 
 
 def test_the_gain_is_paired_by_task(arms):
     old, new = arms
     gain = arm_gain(new, old, seed=0)
-    assert gain["points"] == pytest.approx(100 * (0.5 + 0.5 + 0.5 + 0) / 4) and gain["n"] == 4
-    # Differences .5 .5 .5 0: resampled means lie in [0, 50] and 95 % of them do not reach below 12.5.
-    assert gain["ci95"] == pytest.approx([12.5, 50])
+    assert gain["points"] == pytest.approx(100 * (0.5 + 0.5 + 0.5 + 0) / 4) and gain["n"] == 20
+    new_rates, old_rates = [1.0, 0.5, 1.0, 0.0] * 5, [0.5, 0.0, 0.5, 0.0] * 5
+    assert gain["ci95"] == bounds(paired_bootstrap(new_rates, old_rates), 100)
     assert arm_gain(new, new, old_turn=0, seed=0)["points"] == pytest.approx(37.5)
 
 
 def test_the_slot_table_counts_also_and_only(arms):
-    table = {(row["slot"], row["kind"]): row for row in by_slot(arms[1], arms[0], SLOTS, seed=0)}
+    rows = by_slot(arms[1], arms[0], SLOTS, seed=0)
+    assert by_slot(arms[1], arms[0], (), seed=0) == rows  # by what the tasks' rows say
+    table = {(row["slot"], row["kind"]): row for row in rows}
     assert {key: row["n"] for key, row in table.items()} == {
-        ("constant", "also"): 2, ("constant", "only"): 1, ("format", "also"): 2, ("format", "only"): 1,
-        ("nothing", "only"): 1,
+        ("constant", "also"): 10, ("constant", "only"): 5, ("format", "also"): 10, ("format", "only"): 5,
+        ("nothing", "only"): 5,
     }  # fmt: skip
     row = table["format", "also"]
     assert (row["before"], row["after"], row["points"]) == (0.25, 0.75, 50.0)
-    assert row["ci95_by_structure"] == [None, None]  # there is one structure only
+    assert row["ci95"][0] < 50 < row["ci95"][1] and row["ci95_by_structure"] == [
+        None,
+        None,
+    ]  # five structures
+    assert table["format", "only"]["ci95"] == [None, None]  # five tasks
+
+
+def test_there_is_no_slot_table_where_nobody_says_what_is_vague(tmp_path):
+    arm = Arm(rated(tmp_path / "one.jsonl", OLD))
+    assert by_slot(arm, arm, (), seed=0) == []
 
 
 def test_files_that_are_no_result_are_refused(tmp_path):
     one = rated(tmp_path / "one.jsonl", OLD)
-    other = rated(tmp_path / "other.jsonl", {"t1": [[0, 0]], "x": [[0, 0]]})
-    with pytest.raises(InputError, match=r"not about the same tasks: 3 only in one .*, 1 only in other"):
+    other = rated(tmp_path / "other.jsonl", {"t1.0": [[0, 0]], "x": [[0, 0]]})
+    with pytest.raises(InputError, match=r"not about the same tasks: 19 only in one .*, 1 only in other"):
         statistics(one, other, {}, None, (), seed=0)
     longer = rated(tmp_path / "longer.jsonl", {key: [[*s, 1] for s in table] for key, table in OLD.items()})
     with pytest.raises(InputError, match="differ in samples or turns"):
         statistics(one, longer, {}, None, (), seed=0)
-    fault = rated(tmp_path / "r.jsonl", {"t1": [[None, 1]]}, exec_status=[["infra_error", "ok"]])
+    fault = rated(tmp_path / "r.jsonl", {"t1.0": [[None, 1]]}, exec_status=[["infra_error", "ok"]])
     with pytest.raises(InfraError, match="no verdict"):
         Arm(fault)
     for text in ("{", "[]", '{"schema": 99}'):
@@ -93,14 +114,41 @@ def test_results_have_the_agreed_schema_and_are_the_same_again(tmp_path):
     assert found["controls"]["best_of_turns"]["pass_at_1"] == [0.5]
 
 
-def test_a_difference_has_one_interval_wherever_it_is_shown_and_examples_follow_their_rules(tmp_path):
+@pytest.mark.parametrize("n", [4, 40])
+def test_a_difference_has_one_turn_and_one_interval_on_every_surface(tmp_path, capsys, n):
+    found, stream = results(tmp_path, n), io.StringIO()
+    files = [tmp_path / f"{name}.jsonl" for name in ("reference", "cobalt")]
+    rows = files[1].read_text().splitlines(keepends=True)
+    files[1].write_text("".join(rows[::-1]))  # the order of rows says nothing
+    render.write_run_page(tmp_path / "report.html", found, curves={})
+    tables.show(found, tmp_path, Console(file=stream, width=150))
+    build.main([*map(str, files), "-o", str(tmp_path / "report")])
+    command.main([*map(str, files), "-o", str(tmp_path / "c.json")])
+    said = capsys.readouterr().out
+    on_page, table = (
+        (tmp_path / each).read_text() for each in ("report.html", "report/tables/comparison.md")
+    )
+    compared = json.loads((tmp_path / "c.json").read_text())["comparisons"]
+    reported = json.loads((tmp_path / "report/report.json").read_text())["comparison"]["comparisons"]
+    assert reported == compared and [row["turn"] for row in compared] == [0, 1, 2]
+    for turn, (gain, row) in enumerate(zip(found["gain_by_turn"], compared, strict=True), 1):
+        assert (gain["points"], gain["ci95"]) == (row["points"], row["ci95"])
+        assert gain["ci95_by_structure"] == row["ci95_group"]
+        shown = points(gain)
+        assert ("cannot tell" in shown) == (n == 4)
+        assert re.search(rf">{turn}</th>(<td>[^<]*</td>){{2}}<td[^>]*>{re.escape(shown)}<", on_page)
+        assert f"| cobalt - reference | {turn} | {shown} |" in table
+        for text in (stream.getvalue(), said):
+            assert re.search(rf"^ *{turn} .*{re.escape(shown)}", text, re.MULTILINE)
+    for text in (on_page, tables.headline(found)):
+        assert points(found["gain_by_turn"][-1]).split(" ", 1)[1] in text
+    assert shown in (tmp_path / "report/index.html").read_text() and "turn 0" not in said
+
+
+def test_examples_follow_their_rules(tmp_path):
     old = evaluated(tmp_path / "old.jsonl", [0.2, 0.3, 0.4])
     new = evaluated(tmp_path / "new.jsonl", [0.2, 0.7, 0.8])
-    found = statistics(old, new, {}, None, SLOTS, seed=3)
-    runs = compare([EvaluatedRun.read(path.stem, path) for path in (old, new)], seed=3)["comparisons"]
-    for gain, row in zip(found["gain_by_turn"], runs, strict=True):
-        assert (gain["ci95"], gain["ci95_by_structure"]) == (row["ci95"], row["ci95_group"])
-        assert points(gain) == points(row)
+    found = statistics(old, new, {}, None, SLOTS)
     chosen = found["examples"]
     assert [example["rule"].startswith("both start wrong") for example in chosen] == [True, True, False]
     assert chosen[0]["slots"] != chosen[1]["slots"] and len({example["id"] for example in chosen}) == 3

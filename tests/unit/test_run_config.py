@@ -65,6 +65,10 @@ RULES = [
     ("train: {recipe: single_turn_grpo}", "switch the control off"),
     ("model: {engine: vllm}", "engine vllm reserves GPUs, but 'train.profile' is cpu"),
     ("model: {engine: openai, trained_engine: transformers}", "'model.base_url' is missing"),
+    (
+        "model: {engine: lama}",
+        "'model.engine' must be one of vllm, openai, litellm, transformers, or FILE.py",
+    ),
     ("model: {engine: litellm}", "'model.trained_engine' is missing"),
     ("model: {engine: vllm, base_url: 'http://x'}", "'model.trained_engine' is missing"),
     ("model: {base_url: 'http://x'}", "does not go with engine transformers"),

@@ -18,8 +18,9 @@ from cobalt.cli import TerminalProgress
 from cobalt.errors import InputError, SettingsChanged
 from cobalt.run.cli import ask, check_earlier, stage_lines
 from cobalt.run.folder import LOCK_FILE, Folder
-from cobalt.run.runner import MemoryPeak, Runner, View, duration
+from cobalt.run.runner import MemoryPeak, Runner
 from cobalt.run.stage_cache import Outcome, Shared, Stage
+from cobalt.run.view import View, duration
 
 
 class Plant:

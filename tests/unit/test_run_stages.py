@@ -20,8 +20,9 @@ from cobalt.run.cli import assembled
 from cobalt.run.cli import main as run
 from cobalt.run.eval_stages import evaluated, verdicts
 from cobalt.run.job import Job
-from cobalt.run.runner import Runner, View
+from cobalt.run.runner import Runner
 from cobalt.run.trainings import overrides, training_stages
+from cobalt.run.view import View
 from cobalt.training import launch
 from cobalt.training.config import choices, compose
 from cobalt.training.dialogue import DialogueSettings

@@ -2,6 +2,9 @@
 
 import itertools
 import math
+import runpy
+from pathlib import Path
+from statistics import fmean
 
 import numpy as np
 import pytest
@@ -9,7 +12,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats as scipy_stats
 
-from cobalt.stats import clustered_mean, paired_bootstrap, paired_permutation, pass_at_k, t_quantile
+from cobalt.stats import (
+    MIN_CLUSTERS,
+    RESAMPLES,
+    SEED,
+    clustered_mean,
+    paired_bootstrap,
+    paired_permutation,
+    pass_at_k,
+    t_quantile,
+)
 
 
 @given(st.integers(1, 8).flatmap(lambda n: st.tuples(st.just(n), st.integers(0, n), st.integers(1, n))))
@@ -37,48 +49,55 @@ def test_t_quantiles(freedom):
             t_quantile(*bad)
 
 
-def test_single_samples_give_the_textbook_interval():
-    values = [0.0, 1.0, 1.0, 0.5, 0.25]
-    result = clustered_mean([[v] for v in values])
-    lo, hi = scipy_stats.t.interval(0.95, 4, np.mean(values), scipy_stats.sem(values))
-    assert tuple(result) == pytest.approx((np.mean(values), lo, hi, scipy_stats.sem(values)))
-    assert clustered_mean([[1.0] * 9, [0.0]]).mean == 0.5  # every task weighs the same
+@pytest.mark.parametrize("right, tasks", [(0, 10), (3, 12), (30, 40), (299, 300), (300, 300)])
+def test_the_interval_of_single_completions_is_that_of_clopper_and_pearson(right, tasks):
+    found = clustered_mean([[1.0]] * right + [[0.0]] * (tasks - right))
+    lo = scipy_stats.beta.ppf(0.025, right, tasks - right + 1) if right else 0
+    hi = scipy_stats.beta.ppf(0.975, right + 1, tasks - right) if right < tasks else 1
+    assert (found.mean, found.lo, found.hi) == pytest.approx((right / tasks, lo, hi), abs=0.01)
+    assert math.isnan(found.se) if right in (0, tasks) else found.se == pytest.approx(
+        math.sqrt(found.mean * (1 - found.mean) / (tasks - 1))
+    )  # fmt: skip
 
 
-def test_copies_of_a_cluster_add_no_certainty_and_one_has_no_interval():
-    tasks = [[0.1], [0.4], [0.8]]
-    copies = [t for t in tasks for _ in range(5)]
+def test_copies_of_a_cluster_add_no_certainty_and_every_task_weighs_the_same():
+    tasks = [[x / 11] for x in range(12)]
+    copies, labels = [t for t in tasks for _ in range(5)], [c for c in range(12) for _ in range(5)]
     once = clustered_mean(tasks)
-    assert tuple(clustered_mean(copies, [c for c in "abc" for _ in range(5)])) == pytest.approx(tuple(once))
-    assert clustered_mean(copies).se < once.se / 1.5
-    for result in (clustered_mean([[0.0], [1.0]], ["a", "a"]), paired_bootstrap([0.5], [0.0])):
-        assert result.mean == 0.5 and all(map(math.isnan, result[1:]))
+    assert tuple(clustered_mean(copies, labels)) == pytest.approx(tuple(once), abs=1e-9)
+    assert clustered_mean(copies).se < once.se / 2
+    assert clustered_mean([[1.0] * 9, [0.0]] * 5).mean == 0.5
 
 
-def test_two_resamples_and_two_clusters_by_hand():
-    found = paired_bootstrap([0.1, 0.5, 0.0, 1.0], [0.0] * 4, n=2)
-    # The quantiles lie 0.95 of the way from one resample to the other, and se is that way over sqrt(2).
-    assert found.lo < found.hi and found.se == pytest.approx((found.hi - found.lo) / 0.95 / math.sqrt(2))
-    for found in (clustered_mean([[0.0], [1.0]]), clustered_mean([[0.0], [1.0], [1.0]], [7, 8, 8])):
-        # One side's deviations sum to what the other's do, with the other sign: se^2 = 2 * 2 e^2 / N^2.
-        se = 0.5 if found.mean == 0.5 else 2 * (2 / 3) / 3
-        half = 12.706204736 * se  # one degree of freedom
-        assert tuple(found) == pytest.approx((found.mean, found.mean - half, found.mean + half, se))
-    drawn = paired_bootstrap([1.0, 1.0], [0.0, 1.0])  # both clusters twice, or one of each: 0, 0.5, 0.5, 1
-    assert (drawn.mean, drawn.lo, drawn.hi) == (0.5, 0.0, 1.0)
-    assert drawn.se == pytest.approx(math.sqrt(1 / 8), rel=0.05)
+@given(
+    st.integers(1, 40).flatmap(
+        lambda n: st.tuples(*(st.lists(st.sampled_from([0, 0.25, 1 / 3, 1]), min_size=n, max_size=n),) * 2)
+    )
+)
+def test_bounds_are_possible_values_around_the_mean_and_never_one_point(both):
+    a, b = both
+    for low, found in ((0, clustered_mean([[x] for x in a])), (-1, paired_bootstrap(a, b))):
+        if len(a) < MIN_CLUSTERS:
+            assert all(map(math.isnan, found[1:])) and math.isnan(paired_permutation(a, b))
+        else:
+            assert low <= found.lo <= found.mean <= found.hi <= 1 and found.hi - found.lo > 0.02
+            assert math.isnan(found.se) or found.se > 0.001
+    mirror, mixed = paired_bootstrap(b, a), paired_bootstrap(a[::-1], b[::-1])
+    if len(a) >= MIN_CLUSTERS:
+        assert tuple(mirror)[:3] == pytest.approx((-found.mean, -found.hi, -found.lo), abs=0.02)
+        assert tuple(mixed)[:3] == pytest.approx(tuple(found)[:3], abs=1e-12)
 
 
 @pytest.mark.parametrize("function", [paired_bootstrap, paired_permutation])
 @pytest.mark.parametrize(
     ("given", "says"),
     [
-        (([math.nan, 0.0], [1.0, 2.0]), "^a holds values that are not finite"),
-        (([0.0, 0.0], [1.0, math.inf]), "^b holds values that are not finite"),
+        (([math.nan, 0.0], [1.0, 0.0]), r"^a holds values outside \[0, 1\]"),
+        (([0.0, 0.0], [1.0, -0.1]), r"^b holds values outside \[0, 1\]"),
         (([], []), "^a must hold one value per task and at least one task"),
         (([[1.0], [0.0]], [[1.0], [0.0]]), "must hold one value per task"),
-        (([1.0], [1.0, 2.0]), "^a and b must be paired by task, got 1 and 2 values"),
-        (([1.0, 0.0], [1.0, 2.0], ["a"]), "^2 tasks but 1 cluster labels"),
+        (([1.0], [1.0, 0.0]), "^a and b must be paired by task, got 1 and 2 values"),
+        (([1.0, 0.0], [1.0, 0.5], ["a"]), "^2 tasks but 1 cluster labels"),
     ],
 )
 def test_what_cannot_be_paired(function, given, says):
@@ -89,46 +108,40 @@ def test_what_cannot_be_paired(function, given, says):
 def test_bootstrap_is_seeded_paired_and_agrees_with_the_t_interval_on_many_tasks():
     rng = np.random.default_rng(1)
     a, b = rng.random(400), rng.random(400)
-    assert tuple(paired_bootstrap(a + 0.1, a)) == pytest.approx((0.1, 0.1, 0.1, 0.0), abs=1e-9)
-    assert paired_bootstrap(a, b) == paired_bootstrap(a, b, None, n=2000, seed=0)
+    assert paired_bootstrap(a, b) == paired_bootstrap(a, b, None, n=RESAMPLES, seed=SEED)
     assert paired_bootstrap(a, b, seed=3) != paired_bootstrap(a, b, seed=4)
-    assert paired_permutation(a, b) == paired_permutation(a, b, None, n=20_000, seed=0)
-    exact = clustered_mean([[d] for d in a - b])
-    assert tuple(paired_bootstrap(a, b, n=4000)) == pytest.approx(tuple(exact), abs=0.004)
+    assert paired_bootstrap(a, b, n=300) != paired_bootstrap(a, b, n=400)
+    assert paired_permutation(a, b) == paired_permutation(a, b, None, n=20_000, seed=SEED)
+    exact = scipy_stats.t.interval(0.95, 399, np.mean(a - b), scipy_stats.sem(a - b))
+    found = paired_bootstrap(a, b)
+    assert (found.mean, found.lo, found.hi) == pytest.approx((np.mean(a - b), *exact), abs=0.004)
+    assert found.se == pytest.approx(scipy_stats.sem(a - b))
+    alike = paired_bootstrap(b / 2 + 0.1, b / 2)  # the same difference everywhere: not known how it varies
+    assert alike.lo < 0.1 < alike.hi and math.isnan(alike.se)
 
 
-def _coverage(runs):
-    """Of 95 % intervals, by simulated benchmarks of 100 tasks x 8 samples. Tasks differ in difficulty, and
-    tasks of one group are alike too; the truth is the mean over all there could be.
-    """
-    rng = np.random.default_rng(0)
-    tasks, samples, groups = 100, 8, 40
-    covered = {"task": 0, "group": 0, "paired": 0, "naive": 0}
-    for seed in range(runs):
-        # Independent tasks: a Beta(0.6, 0.9) chance of being right, mean 0.4.
-        chances = rng.beta(0.6, 0.9, tasks)
-        right = rng.random((tasks, samples)) < chances[:, None]
-        found = clustered_mean(right.astype(int).tolist())
-        covered["task"] += found.lo <= 0.4 <= found.hi
-        half = 1.96 * math.sqrt(0.25 / right.size)
-        covered["naive"] += abs(right.mean() - 0.4) <= half
-        # A second model on the same tasks, with a chance 0.1 (1 - chance) higher: true difference 0.06.
-        better = rng.random((tasks, samples)) < (chances + 0.1 * (1 - chances))[:, None]
-        gain = paired_bootstrap(better.mean(axis=1), right.mean(axis=1), n=300, seed=seed)
-        covered["paired"] += gain.lo <= 0.06 <= gain.hi
-        # Tasks of a group share most of their difficulty.
-        label = np.arange(tasks) % groups
-        shared = 0.7 * rng.beta(0.6, 0.9, groups)[label] + 0.3 * rng.beta(0.6, 0.9, tasks)
-        alike = rng.random((tasks, samples)) < shared[:, None]
-        grouped = clustered_mean(alike.astype(int).tolist(), label.tolist())
-        covered["group"] += grouped.lo <= 0.4 <= grouped.hi
-    return {name: count / runs for name, count in covered.items()}
+BENCH = runpy.run_path(str(Path(__file__).parents[2] / "benchmarks" / "intervals.py"))
+KINDS = {each.name: each for each in BENCH["scenarios"]()}
 
 
 @pytest.mark.parametrize(
-    ("runs", "lo", "hi"), [(300, 0.91, 0.98), pytest.param(2000, 0.93, 0.97, marks=pytest.mark.full)]
+    "name",
+    [
+        *("rate 0.02, 8 a task", "rate 0.1, 8 a task, groups", "rate 0.98, 1 a task"),
+        *("difference 0.1 of 0.02, 8 a task", "difference 0.4 of 0.5, 1 a task"),
+    ],
 )
-def test_intervals_cover_the_truth_and_naive_ones_do_not(runs, lo, hi):
-    shares = _coverage(runs)
-    assert all(lo <= shares[name] <= hi for name in ("task", "group", "paired")), shares
-    assert shares["naive"] < 0.8
+def test_intervals_hold_the_truth(name):
+    for tasks in (MIN_CLUSTERS, 50):
+        held, _, width = BENCH["simulate"](KINDS[name], tasks, 200, 0)
+        assert held >= 0.92 and width < 200 / tasks**0.5 / 50
+        assert (
+            tasks > 10 or "difference" in name or BENCH["simulate"](KINDS[name], tasks, 200, 0, "t")[0] < held
+        )
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("name", KINDS)
+def test_every_kind_of_interval_holds_the_truth(name):
+    shares = [BENCH["simulate"](KINDS[name], tasks, 1000, 1)[0] for tasks in (3, 5, 10, 20, 50, 100)]
+    assert min(shares) >= 0.92 and fmean(shares) >= 0.945, shares

@@ -10,18 +10,18 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from omegaconf import OmegaConf
 
 from cobalt.errors import InfraError, InputError
 from cobalt.prompts import TINY, is_all_passed
 from cobalt.rewards.cobalt import PLAIN
-from cobalt.training.dialogue import Dialogue, DialogueSettings, FeedbackTokens, Judge
+from cobalt.training.config import compose
+from cobalt.training.dialogue import Dialogue, DialogueSettings, Judge, feedback_ids
 from cobalt.training.scoring import Scorer
 
-PUBLIC = {"inputs": ["1"], "outputs": ["a"]}
-ALL = {"inputs": ["1", "2"], "outputs": ["a", "b"]}
 ROW = {
-    "public_test_cases": json.dumps(PUBLIC),
-    "reward_model": {"ground_truth": json.dumps(ALL)},
+    "public_test_cases": json.dumps({"inputs": ["1"], "outputs": ["a"]}),
+    "reward_model": {"ground_truth": json.dumps({"inputs": ["1", "2"], "outputs": ["a", "b"]})},
     "extra_info": {"split": "train"},
 }
 SETTINGS = DialogueSettings(
@@ -77,14 +77,15 @@ def play(tokenizer, *texts, settings=SETTINGS, ended=True, row=ROW):
 def test_masks_cover_exactly_the_policys_tokens(tokenizer):
     dialogue, score = play(tokenizer, program("wrong"), program("half"), program("right"))
     assert dialogue.complete and score.reward == 1.0 and score.info["turns"] == 3.0
-    lengths = {len(dialogue.response_ids), len(dialogue.mask), len(dialogue.logprobs)}
-    assert lengths == {len(dialogue.response_ids)}
     policy = [i for end in dialogue.ends for i in range(end - 3, end)]
     assert [i for i, flag in enumerate(dialogue.mask) if flag] == policy
-    assert all(dialogue.logprobs[i] == (-0.5 if i in policy else 0.0) for i in range(len(dialogue.mask)))
+    assert dialogue.logprobs == [-0.5 if i in policy else 0.0 for i in range(len(dialogue.response_ids))]
     assert dialogue.mask[-1] == 1  # nothing follows the last program
-    shown = tokenizer.decode(dialogue.response_ids[dialogue.ends[0] : dialogue.ends[1] - 3])
-    assert "Input:" in shown and shown.rstrip().endswith("assistant")
+    first, second = (
+        tokenizer.decode(dialogue.response_ids[begin : end - 3])
+        for begin, end in zip(dialogue.ends, dialogue.ends[1:], strict=False)
+    )
+    assert "Input:" in first and first.rstrip().endswith("assistant") and is_all_passed(second)
 
 
 @given(st.lists(st.sampled_from(["wrong", "half", "right", None]), min_size=1, max_size=5),
@@ -104,34 +105,22 @@ def test_any_dialogue_keeps_its_books(tokenizer, names, room, ended, stop):
 
 
 def test_ids_are_those_of_the_rendered_conversation(tokenizer):
-    feedback = FeedbackTokens(tokenizer)
-    messages = [
-        {"role": "system", "content": TINY.system},
-        {"role": "user", "content": "Read a list of integers."},
-    ]
-
     def ids(chat, header):
         text = tokenizer.apply_chat_template(chat, add_generation_prompt=header, tokenize=False)
         return tokenizer(text, add_special_tokens=False)["input_ids"]
 
-    answer = "```python\nprint(1)\n```"
+    answer, message = program(1), TINY.feedback_message("Input:\n1\nExpected Output:\n2")
+    opening = [{"role": "system", "content": TINY.system}, {"role": "user", "content": "Read integers."}]
     response = [*tokenizer(answer, add_special_tokens=False)["input_ids"], tokenizer.eos_token_id]
-    message = TINY.feedback_message("Input:\n1\nExpected Output:\n2")
-    whole = ids(
-        [*messages, {"role": "assistant", "content": answer}, {"role": "user", "content": message}], True
-    )
-    assert ids(messages, True) + response + feedback(message, ended=True) == whole
-    cut = response[:-1]
-    assert ids(messages, True) + cut + feedback(message, ended=False) == whole
+    rest = [{"role": "assistant", "content": answer}, {"role": "user", "content": message}]
+    whole = ids([*opening, *rest], True)
+    assert ids(opening, True) + response + feedback_ids(tokenizer, message, ended=True) == whole
+    assert ids(opening, True) + response[:-1] + feedback_ids(tokenizer, message, ended=False) == whole
 
 
-def test_a_passed_program_is_told_so_or_ends_the_dialogue(tokenizer):
-    dialogue, _ = play(tokenizer, program("half"), program("half"), program("half"))
-    assert len(dialogue.texts) == 3
-    assert is_all_passed(tokenizer.decode(dialogue.response_ids[dialogue.ends[0] : dialogue.ends[1] - 3]))
-    stopped, score = play(
-        tokenizer, program("wrong"), program("half"), settings=replace(SETTINGS, stop_when_passed=True)
-    )
+def test_a_dialogue_may_end_with_a_passed_program(tokenizer):
+    settings = replace(SETTINGS, stop_when_passed=True)
+    stopped, score = play(tokenizer, program("wrong"), program("half"), settings=settings)
     assert len(stopped.texts) == 2 and score.reward == 0.2  # judged on all tests, not on the public ones
 
 
@@ -149,13 +138,11 @@ def test_the_reward_is_of_the_last_program_or_over_turns(tokenizer, kind, expect
 
 
 def test_every_turn_is_judged_where_dense_rewards_need_it(tokenizer):
-    dialogue, _ = play(
-        tokenizer, program("half"), "nothing", program("right"), settings=replace(SETTINGS, every_turn=True)
-    )
+    every = replace(SETTINGS, every_turn=True)
+    dialogue, _ = play(tokenizer, program("half"), "nothing", program("right"), settings=every)
+    passing = [True, False], [False, False], [True, True]
     assert dialogue.turns() == [
-        {"end": dialogue.ends[0], "passing": [True, False]},
-        {"end": dialogue.ends[1], "passing": [False, False]},
-        {"end": dialogue.ends[2], "passing": [True, True]},
+        {"end": end, "passing": each} for end, each in zip(dialogue.ends, passing, strict=True)
     ]
 
 
@@ -170,25 +157,16 @@ def test_a_turn_without_verdict_masks_the_dialogue(tokenizer, place):
 
 
 def test_feedback_without_room_for_an_answer_completes(tokenizer):
-    dialogue, score = play(
-        tokenizer, program("wrong"), program("right"), settings=replace(SETTINGS, response_length=9)
-    )
+    little = replace(SETTINGS, response_length=9)
+    dialogue, score = play(tokenizer, program("wrong"), program("right"), settings=little)
     assert dialogue.texts == [program("wrong")] and dialogue.mask == [1, 1, 1] and score.reward == -0.1
 
 
 def test_settings_are_checked():
-    from omegaconf import OmegaConf
-
-    from cobalt.training.config import compose
-
     config = compose("verpo", "cpu", "tiny", {})
     read = DialogueSettings.read(config)
     assert (read.turns, read.max_turn_tokens, read.response_length, read.every_turn) == (3, 64, 320, True)
-    for key, value, message in (
-        ("turns", 0, "turns=0"),
-        ("max_turn_tokens", 999, "999"),
-        ("reward", "x", "'x'"),
-    ):
+    for key, value in (("turns", 0), ("max_turn_tokens", 999), ("reward", "x"), ("every_turn", False)):
         wrong = OmegaConf.merge(config, {"cobalt": {"dialogue": {key: value}}})
-        with pytest.raises(InputError, match=message):
+        with pytest.raises(InputError, match=key):
             DialogueSettings.read(wrong)

@@ -5,9 +5,11 @@ from __future__ import annotations
 import json
 import weakref
 from dataclasses import replace
+from functools import cache
 
 import pytest
 import torch
+from omegaconf import OmegaConf
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 from transformers import AttentionInterface, AutoModelForCausalLM, LlamaConfig, Qwen3Config
@@ -233,9 +235,15 @@ def model(request, tmp_path):
     return tmp_path
 
 
+@cache
+def as_written(recipe, profile, scale):
+    return OmegaConf.to_yaml(compose(recipe, profile, scale, {"cobalt.config_dir": str(CONFIG_DIR)}))
+
+
 def composed(model, recipe, *overrides, profile="gpu", scale="published", card=80):
-    given = {"cobalt.config_dir": str(CONFIG_DIR), "actor_rollout_ref.model.path": str(model)}
-    return compose(recipe, profile, scale, given, [f"cobalt.card_gib={card}", *overrides])
+    given = [f"actor_rollout_ref.model.path={model}", f"cobalt.card_gib={card}", *overrides]
+    plain = OmegaConf.create(as_written(recipe, profile, scale))
+    return OmegaConf.merge(plain, OmegaConf.from_dotlist([each.lstrip("+") for each in given]))
 
 
 def longest(config):

@@ -111,19 +111,23 @@ def test_the_gpu_profile_has_the_released_settings(recipe):
     assert config.cobalt.reward_profile == "published" and config.cobalt.token_counter == "o200k_base"
 
 
-def test_later_files_win():
-    config = compose("multi_turn", "cpu", "tiny", {"data.seed": 7}, ["actor_rollout_ref.rollout.n=4"])
-    assert config.data.max_prompt_length == 320 and config.data.seed == 7
-    assert config.actor_rollout_ref.rollout.n == 4
-    assert config.trainer.v1.sampler.sampler_kwargs.samples_per_prompt == 4
-    assert config.trainer.v1.sampler.sampler_kwargs.poll_interval_s == 0.02
+def test_later_files_and_overrides_win():
+    text = "a b, it's back\\slash {x}=é"
+    values = {"data.seed": 7, "data.train_files": text, "data.val_files": "mine"}
+    overrides = [
+        "actor_rollout_ref.rollout.n=4",
+        "data.val_files=theirs",
+        "actor_rollout_ref.actor.grad_clip=0.5",
+        "cobalt.max_masked_share=0.3",
+    ]
+    config = compose("multi_turn", "cpu", "tiny", values, overrides)
+    assert config.data.max_prompt_length == 960 and config.data.seed == 7
+    assert (config.data.train_files, config.data.val_files) == (text, "theirs")
+    sampler = config.trainer.v1.sampler.sampler_kwargs
+    assert (sampler.samples_per_prompt, sampler.max_masked_share, sampler.poll_interval_s) == (4, 0.3, 0.02)
     assert config.trainer.device == "cpu" and config.trainer.test_freq == -1
     assert config.actor_rollout_ref.actor.clip_ratio_high == 0.4  # published, at every scale
-
-
-def test_the_published_gradient_clip_reaches_the_engine():
-    config = compose("multi_turn", "gpu", "published", {}, ["actor_rollout_ref.actor.grad_clip=0.5"])
-    assert config.actor_rollout_ref.actor.optim.clip_grad == 0.5
+    assert config.actor_rollout_ref.actor.optim.clip_grad == 0.5  # the one that verl's engine reads
 
 
 def test_our_files_set_no_key_that_verl_does_not_have():
@@ -146,36 +150,34 @@ def _keys(tree, path=""):
     return {key for name, value in tree.items() for key in _keys(value, f"{path}.{name}".lstrip("."))}
 
 
+ONLINE, GPUS = ("multi_turn", "cpu", "tiny", {}), ("multi_turn", "gpu", "published", {})
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
         (("other", "cpu", "tiny", {}), "recipe 'other' is unknown; there are: cobalt, cobalt_ptb, mt_grpo"),
         (("multi_turn", "tpu", "tiny", {}), "profile 'tpu'"),
-        (("multi_turn", "cpu", "huge", {}), "scale 'huge'"),
-        (("multi_turn", "cpu", "tiny", {}, ["data.train_batch_sise=8"]), "train_batch_sise"),
-        (("multi_turn", "cpu", "tiny", {}, ["nonsense"]), "nonsense"),
+        ((*ONLINE, ["data.train_batch_sise=8"]), "train_batch_sise"),
+        ((*ONLINE, ["nonsense"]), "nonsense"),
+        ((*ONLINE[:2], "huge", {}), "scale 'huge'"),
         (
-            ("multi_turn", "cpu", "tiny", {}, ["reward_model.reward_manager=prime"]),
+            (*ONLINE, ["reward_model.reward_manager=prime"]),
             "reward_model.reward_manager: verl 0.9.1 accepts this old key and ignores it",
         ),
+        ((*ONLINE, ["reward_model.model.path=mine"]), "reward_model.model.path: verl 0.9.1 accepts"),
         (
             ("offline_rl", "cpu", "tiny", {}, ["+cobalt.offline.lora_rank=8"]),
             "cobalt.offline.lora_rank is not read: set actor_rollout_ref.model.lora_rank",
         ),
+        ((*ONLINE, ["custom_reward_function.path=mine.py"]), "custom_reward_function.path"),
+        ((*ONLINE[:3], {"cobalt.evaluator": "serve"}), "--evaluator serve: the CPU profile trains in a Ray"),
         (
-            ("multi_turn", "cpu", "tiny", {}, ["custom_reward_function.path=mine.py"]),
-            "custom_reward_function.path",
-        ),
-        (
-            ("multi_turn", "cpu", "tiny", {"cobalt.evaluator": "serve"}),
-            "--evaluator serve: the CPU profile trains in a Ray cluster of its own",
-        ),
-        (
-            ("multi_turn", "gpu", "published", {}, ["reward.custom_reward_function.path=mine.py"]),
+            (*GPUS, ["reward.custom_reward_function.path=mine.py"]),
             "reward.custom_reward_function.path is not read: cobalt.reward=MODULE:FUNCTION",
         ),
         (
-            ("multi_turn", "gpu", "published", {}, ["algorithm.filter_groups.enable=true"]),
+            (*GPUS, ["algorithm.filter_groups.enable=true"]),
             "algorithm.filter_groups.enable is not read: only verl's own replay buffer filters",
         ),
     ],
@@ -184,13 +186,6 @@ def test_mistakes_are_one_message(arguments, message):
     with pytest.raises(InputError) as error:
         compose(*arguments)
     assert message in str(error.value) and "\n" not in str(error.value)
-
-
-def test_values_need_no_quoting_and_overrides_win():
-    text = "a b, it's back\\slash {x}=é"
-    values = {"data.train_files": text, "data.val_files": "mine"}
-    data = compose("multi_turn", "cpu", "tiny", values, ["data.val_files=theirs"]).data
-    assert (data.train_files, data.val_files) == (text, "theirs")
 
 
 def test_a_folder_that_hides_the_library_is_noticed(tmp_path):

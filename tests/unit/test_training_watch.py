@@ -13,9 +13,9 @@ from omegaconf import OmegaConf
 from cobalt.errors import InfraError, InputError
 from cobalt.training import checkpoint
 from cobalt.training.fit import fit
+from cobalt.training.memory import sizes
 from cobalt.training.monitor import Collapse, Monitor, best, validation_score
 from cobalt.training.result import TrainResult, card
-from cobalt.training.sizes import sizes
 
 BOUNDS = {
     "patience": 3, "max_no_code": 0.9, "max_format_broken": 0.95, "min_entropy": 1e-3,

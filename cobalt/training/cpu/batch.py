@@ -10,28 +10,28 @@ while verdicts on finished ones arrive. An error reaches the trainer and ends th
 from __future__ import annotations
 
 import asyncio
+import os
 import threading
 import time
 from concurrent.futures import Future
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import torch
 import transfer_queue as tq
 from omegaconf import OmegaConf
 from tensordict import NonTensorData
-from verl.experimental.agent_loop import AgentLoopOutput
-from verl.experimental.agent_loop.agent_loop import AgentLoopMetrics
 from verl.utils.config import omega_conf_to_dataclass
 from verl.utils.tensordict_utils import list_of_dict_to_tensordict
 
 from cobalt.engines.base import derived_seed
-from cobalt.engines.sampler import SampledRow
+from cobalt.engines.sampler import BatchSampler, SampledRow
 from cobalt.errors import InfraError
-from cobalt.training.cpu.rollout import load_sampler
-from cobalt.training.dialogue import TURNS, Dialogue, DialogueSettings, Judge
-from cobalt.training.replay import TIMING_TAG
-from cobalt.training.scoring import Score, make_scorer
+from cobalt.training.cpu.engine import load_weights
+from cobalt.training.dialogue import Dialogue, DialogueSettings, Judge
+from cobalt.training.scoring import EXPOSED, Score, make_scorer
+from cobalt.training.trainer import TIMING_TAG
+from cobalt.training.verl_agent import output_of
 
 
 @dataclass(frozen=True)
@@ -50,20 +50,19 @@ class Sampling:
         return "validation" if self.validate else "training"
 
 
-@dataclass(frozen=True)
-class Sample:
-    """One row of the queue. ``response``, ``mask`` and ``logprobs`` have one length; mask 1: the policy's."""
-
-    prompt: list[int]
-    response: list[int]
-    mask: list[int]
-    logprobs: list[float]
-    score: Score
-    turns: int = 1
-    judged: list[dict[str, Any]] | None = None
-
-
+Samples = list[tuple[Dialogue, Score]]  # each with its score
 KEPT = ("uid", "data_source", "reward_model", "index", "global_steps")  # of a row, for verl's later steps
+
+
+def load_sampler(model_path: str, tokenizer: Any, max_context: int) -> BatchSampler:
+    """A sampler in fp32."""
+    from transformers import AutoModelForCausalLM
+
+    torch.set_num_threads(int(os.environ.get("OMP_NUM_THREADS", "1")))
+    model = AutoModelForCausalLM.from_pretrained(
+        model_path, dtype=torch.float32, attn_implementation="sdpa"
+    ).eval()
+    return BatchSampler(model, tokenizer, max_context)
 
 
 class BatchManager:
@@ -74,7 +73,7 @@ class BatchManager:
         self.seed = int(config.data.seed or 0)
         model = omega_conf_to_dataclass(config.actor_rollout_ref.model)
         self.tokenizer = model.tokenizer
-        self.sampler, self.weights = load_sampler(
+        self.sampler = load_sampler(
             model.local_path, self.tokenizer, self.rollout.prompt_length + self.rollout.response_length
         )
         self.dialogue = DialogueSettings.read(config)
@@ -99,22 +98,24 @@ class BatchManager:
             raise NotImplementedError("the batch path does not sample with top_k")
         sampling = Sampling(how.n, temperature, how.top_p, int(rows[0]["global_steps"]), validate)
         started = time.monotonic()
-        policy_step = self.weights.refresh()
+        policy_step = load_weights(self.sampler.model)
         make = self._dialogues if self.dialogue.turns > 1 else self._completions
         samples, waiting_s = make(rows, sampling)
         timing = {
             "timing_s/sampling": time.monotonic() - started - waiting_s,
-            "timing_s/reward_exposed": waiting_s,
+            EXPOSED: waiting_s,
         }
         self._store(rows, samples, how.n, policy_step, "val" if validate else "train", timing)
 
-    def _completions(self, rows: list[dict[str, Any]], how: Sampling) -> tuple[list[Sample], float]:
+    def _completions(self, rows: list[dict[str, Any]], how: Sampling) -> tuple[Samples, float]:
         """One response to each prompt, ``how.n`` times, and the seconds spent waiting for verdicts only."""
         ids = self._encode(rows)
         scores: dict[int, Future[Score]] = {}
 
         def finished(place: int, sampled: SampledRow) -> None:
-            scores[place] = self._score(rows[place // how.n], sampled)
+            text = self.tokenizer.decode(sampled.token_ids, skip_special_tokens=True)
+            work = self.scorer.score_row(text, rows[place // how.n])
+            scores[place] = asyncio.run_coroutine_threadsafe(work, self.loop)
 
         sampled = self.sampler.generate(
             ids,
@@ -128,13 +129,14 @@ class BatchManager:
         )
         done = time.monotonic()
         results = [scores[place].result() for place in range(len(sampled))]
-        samples = [
-            Sample(ids[place // how.n], row.token_ids, [1] * len(row.token_ids), row.logprobs, score)
-            for place, (row, score) in enumerate(zip(sampled, results, strict=True))
-        ]
+        samples = []
+        for place, (row, score) in enumerate(zip(sampled, results, strict=True)):
+            made = Dialogue(ids[place // how.n], scores=[score])
+            made.add_response(row.token_ids, row.logprobs, "")
+            samples.append((made, score))
         return samples, time.monotonic() - done
 
-    def _dialogues(self, rows: list[dict[str, Any]], how: Sampling) -> tuple[list[Sample], float]:
+    def _dialogues(self, rows: list[dict[str, Any]], how: Sampling) -> tuple[Samples, float]:
         """``how.n`` dialogues on each prompt, turn by turn, and the seconds spent on verdicts only.
 
         In two halves: while one is judged, the other is sampled.
@@ -151,7 +153,7 @@ class BatchManager:
                 if live:
                     self._turn(rows, dialogues, live, pending, how, turn)
         waiting_s += sum(map(_wait, verdicts))
-        return [self._sample(dialogue, how) for dialogue in dialogues], waiting_s
+        return [(made, self.judge.total(made, validation=how.validate)) for made in dialogues], waiting_s
 
     def _turn(
         self,
@@ -183,20 +185,9 @@ class BatchManager:
             on_row=finished,
         )
 
-    def _sample(self, dialogue: Dialogue, how: Sampling) -> Sample:
-        score = self.judge.total(dialogue, validation=how.validate)
-        return Sample(
-            dialogue.prompt_ids, dialogue.response_ids, dialogue.mask, dialogue.logprobs, score,
-            turns=len(dialogue.texts), judged=dialogue.turns() if self.dialogue.every_turn else None,
-        )  # fmt: skip
-
     def _encode(self, rows: list[dict[str, Any]]) -> list[list[int]]:
-        texts = [
-            self.tokenizer.apply_chat_template(
-                list(row["raw_prompt"]), add_generation_prompt=True, tokenize=False
-            )
-            for row in rows
-        ]
+        prompts = [list(row["raw_prompt"]) for row in rows]
+        texts = self.tokenizer.apply_chat_template(prompts, add_generation_prompt=True, tokenize=False)
         ids: list[list[int]] = self.tokenizer(texts, add_special_tokens=False)["input_ids"]
         longest = max(map(len, ids))
         if longest > self.rollout.prompt_length:
@@ -205,14 +196,10 @@ class BatchManager:
             )
         return ids
 
-    def _score(self, row: dict[str, Any], sampled: SampledRow) -> Future[Score]:
-        text = self.tokenizer.decode(sampled.token_ids, skip_special_tokens=True)
-        return asyncio.run_coroutine_threadsafe(self.scorer.score_row(text, row), self.loop)
-
     def _store(
         self,
         rows: list[dict[str, Any]],
-        samples: list[Sample],
+        samples: Samples,
         n: int,
         policy_step: int,
         partition: str,
@@ -221,7 +208,7 @@ class BatchManager:
         keys, fields, tags = [], [], []
         for place, sample in enumerate(samples):
             row = rows[place // n]
-            output = {**self._row(sample, policy_step), **{key: row[key] for key in KEPT}}
+            output = {**self._row(*sample, policy_step), **{key: row[key] for key in KEPT}}
             keys.append(f"{row['uid']}_{place % n}_0")
             fields.append({**output, "session_id": place % n})
             tags.append(
@@ -241,26 +228,11 @@ class BatchManager:
         finished = [{"status": "finished"}] * len(rows)
         tq.kv_batch_put(keys=[row["uid"] for row in rows], tags=finished, partition_id=partition)
 
-    def _row(self, made: Sample, policy_step: int) -> dict[str, Any]:
+    def _row(self, dialogue: Dialogue, score: Score, policy_step: int) -> dict[str, Any]:
         """The fields of a sample in the queue, as verl's agent loops write them."""
-        if not made.response:  # scored, but there is no token to train and none to hold the reward
-            made = replace(made, response=[self.tokenizer.eos_token_id], mask=[0], logprobs=[0.0])
-        extra = {
-            "global_steps": policy_step,
-            "turn_scores": [],
-            "tool_rewards": [],
-            "reward_extra_info": made.score.info,
-        }
-        output: dict[str, Any] = AgentLoopOutput(
-            prompt_ids=made.prompt,
-            response_ids=made.response,
-            response_mask=made.mask,
-            response_logprobs=made.logprobs,
-            num_turns=2 * made.turns,
-            metrics=AgentLoopMetrics(),
-            reward_score=made.score.reward,
-            extra_fields=extra if made.judged is None else extra | {TURNS: made.judged},
-        ).as_dict()
+        extra = {"global_steps": policy_step}
+        made = output_of(dialogue, score, extra, self.dialogue, self.tokenizer.eos_token_id)
+        output: dict[str, Any] = made.as_dict()
         output["loss_mask"] = output["response_mask"]
         output["input_ids"] = torch.cat([output["prompts"], output["responses"]])
         output["position_ids"] = torch.arange(len(output["input_ids"]))

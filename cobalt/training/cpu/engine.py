@@ -1,7 +1,20 @@
-"""verl's FSDP2 engine on CPU, with prompts computed once per group."""
+"""What verl imports through ``model.external_lib`` on CPU: engine and rollout.
+
+The engine is verl's for FSDP2, where completions of one prompt share its computation; the rollout
+``cobalt_cpu`` only publishes weights, in a file replaced at every step: the batch path samples itself.
+
+A group of n completions is laid out as ``prompt, completion 1, ..., completion n``. A completion sees the
+prompt and itself, and its positions go on from the prompt's end, so every log-probability and every gradient
+is the same as from n separate sequences; with short completions most of the work is saved. (The idea is known
+as prefix grouping or shared-prefix forward.)
+"""
 
 from __future__ import annotations
 
+import os
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -10,11 +23,16 @@ from torch.nn.functional import cross_entropy
 from verl.utils import tensordict_utils
 from verl.workers.engine import EngineRegistry
 from verl.workers.engine.fsdp import transformer_impl
+from verl.workers.rollout.base import BaseRollout
+from verl.workers.rollout.replica import RolloutReplica, RolloutReplicaRegistry
 
 from cobalt.engines.prefix_cache import supports
-from cobalt.training.cpu.sharing import pack, pays
-from cobalt.training.verl_compat import offload_without_pinning
+from cobalt.errors import InfraError
+from cobalt.training.leftovers import MARK
+from cobalt.training.verl_compat import offload_without_pinning, register_rollout
 
+ROLLOUT = "cobalt_cpu"
+LONG_RESPONSES = 3.0
 _NOT_SHARED = (
     "use_remove_padding",
     "use_fused_kernels",
@@ -23,13 +41,85 @@ _NOT_SHARED = (
 )
 
 
+@dataclass(frozen=True)
+class Packed:
+    """A batch in the shared layout. G groups, L the longest group, N response tokens in all.
+
+    ``ids``, ``positions`` [G, L]; ``mask`` [G, 1, L, L], True where attention is allowed; ``source`` [N]
+    places (in the flattened [G * L]) whose logits predict the response tokens; ``target`` [N] those tokens;
+    ``place`` [N] where a row-by-row layout (all rows' prompt and response tokens one after another) has the
+    predicting tokens; ``row`` [N] the row of each. Response tokens are ordered by row, then by time.
+    """
+
+    ids: torch.Tensor
+    positions: torch.Tensor
+    mask: torch.Tensor
+    source: torch.Tensor
+    target: torch.Tensor
+    place: torch.Tensor
+    row: torch.Tensor
+
+
+def pays(prompts: Sequence[torch.Tensor], responses: Sequence[torch.Tensor]) -> bool:
+    """Whether sharing prompts saves work: attention costs the square of a group, so it does not where
+    responses are much longer than prompts, as dialogues are.
+    """
+    return sum(map(len, responses)) <= LONG_RESPONSES * sum(map(len, prompts))
+
+
+def pack(
+    prompts: Sequence[torch.Tensor], responses: Sequence[torch.Tensor], pad_id: int, *, share: bool = True
+) -> Packed:
+    """Lay out rows; ``prompts[i]`` and ``responses[i]`` are the token ids of row i, on the CPU.
+
+    Without ``share`` every row is a group of its own.
+    """
+    members: dict[tuple[int, ...], list[int]] = {}
+    for row, prompt in enumerate(prompts):
+        members.setdefault(tuple(prompt.tolist()) if share else (row,), []).append(row)
+    groups = [(prompts[rows[0]].tolist(), rows) for rows in members.values()]
+    lengths = [len(prompt) + sum(len(responses[row]) for row in rows) for prompt, rows in groups]
+    width = max(lengths)
+    ids = torch.full((len(groups), width), pad_id)
+    positions = torch.zeros_like(ids)
+    # Every token belongs to a block: 0 the prompt, k the k-th completion, -1 padding.
+    block = torch.full_like(ids, -1)
+    begins: list[tuple[int, int]] = [(0, 0)] * len(prompts)
+    for group, (prompt, rows) in enumerate(groups):
+        end = len(prompt)
+        ids[group, :end] = torch.tensor(prompt)
+        positions[group, :end] = torch.arange(end)
+        block[group, :end] = 0
+        for number, row in enumerate(rows, start=1):
+            begin, end = end, end + len(responses[row])
+            begins[row] = (group * width, begin)
+            ids[group, begin:end] = responses[row]
+            positions[group, begin:end] = torch.arange(len(prompt), len(prompt) + end - begin)
+            block[group, begin:end] = number
+    causal = torch.ones(width, width, dtype=torch.bool).tril()
+    same = block[:, :, None] == block[:, None, :]
+    mask = causal & (same | (block[:, None, :] == 0))  # padding sees only padding before it, itself included
+    source: list[int] = []
+    place: list[int] = []
+    row_of: list[int] = []
+    offset = 0
+    for row, (base, begin) in enumerate(begins):
+        size, length = len(responses[row]), len(prompts[row])
+        source += [base + length - 1, *range(base + begin, base + begin + size - 1)][:size]
+        place += range(offset + length - 1, offset + length - 1 + size)
+        row_of += [row] * size
+        offset += length + size
+    found = torch.tensor(source), torch.cat(list(responses)), torch.tensor(place), torch.tensor(row_of)
+    return Packed(ids, positions, mask[:, None], *found)
+
+
 @EngineRegistry.register(model_type="language_model", backend="fsdp2", device="cpu")
 class CpuFSDPEngine(transformer_impl.FSDPEngineWithLMHead):
     """The stock engine but for two things.
 
     Pinned memory, a CUDA feature, is off for the reference model. And the completions of a group share their
-    prompt's forward and backward pass (cobalt.training.cpu.sharing) where the model computes plain causal
-    attention; log-probabilities of prompt tokens, which no loss reads, are then 0.
+    prompt's forward and backward pass where the model computes plain causal attention; log-probabilities of
+    prompt tokens, which no loss reads, are then 0.
     """
 
     def _build_fsdp_module(self, module: Any) -> Any:
@@ -84,3 +174,75 @@ class CpuFSDPEngine(transformer_impl.FSDPEngineWithLMHead):
             and self.model_config.hf_config._attn_implementation == "sdpa"
             and not any(flags)
         )
+
+
+def _weights_file() -> Path:
+    return Path(os.environ[MARK]) / "weights.safetensors"
+
+
+def load_weights(model: Any) -> int:
+    """Give the sampler's model the weights that the trainer published, and return their training step.
+
+    Raises InfraError if the names do not match.
+    """
+    from safetensors import safe_open
+
+    with safe_open(_weights_file(), framework="pt") as file:
+        state = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (no mapping)
+        step = int(file.metadata()["step"])
+    result = model.load_state_dict(state, strict=False)
+    tied = {"lm_head.weight"} if model.config.tie_word_embeddings else set()
+    if set(result.missing_keys) - tied or result.unexpected_keys:
+        raise InfraError(f"weights: missing {result.missing_keys}, unexpected {result.unexpected_keys}")
+    return step
+
+
+class NoServer:
+    """Stands for the server: every call is done at once."""
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return self
+
+    async def remote(self, *_: Any, **__: Any) -> None:
+        return None
+
+
+class CpuReplica(RolloutReplica):
+    """The one replica, without a server."""
+
+    async def launch_servers(self) -> None:
+        self.servers, self._server_address = [NoServer()], "in the trainer"
+
+
+class CpuRollout(BaseRollout):
+    """Lives in the training worker and publishes new weights."""
+
+    async def resume(self, tags: list[str]) -> None:
+        """Nothing to resume."""
+
+    async def release(self) -> None:
+        """Nothing to release."""
+
+    async def update_weights(
+        self,
+        weights: Iterable[tuple[str, torch.Tensor]],
+        wire_format: str = "named_tensors",
+        global_steps: int | None = None,
+        **_: Any,
+    ) -> None:
+        """Write ``(name, tensor)`` pairs as the weights after a training step, atomically."""
+        from safetensors.torch import save_file
+
+        if wire_format != "named_tensors":
+            raise NotImplementedError(wire_format)
+        tensors = {name: tensor.detach().cpu().clone().contiguous() for name, tensor in weights}
+        target = _weights_file()
+        temporary = target.with_suffix(".tmp")
+        save_file(tensors, temporary, metadata={"step": str(global_steps or 0)})
+        os.replace(temporary, target)
+
+
+RolloutReplicaRegistry.register(ROLLOUT, lambda: CpuReplica)
+register_rollout(ROLLOUT, f"{__name__}.CpuRollout")
