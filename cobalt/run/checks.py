@@ -86,21 +86,20 @@ def check(job: Job, to_do: Collection[str], *, dry: bool) -> Findings:
 
 
 def _lengths(job: Job) -> None:
-    """The lengths that a configuration asks for, against its context and that of the model's own."""
+    """The lengths that a configuration asks for, against those the model was made for, where they are known."""
     train, context, sampled = job.config.train, job.config.model.max_context, job.config.sampling.max_tokens
-    trained = "'train.max_prompt_tokens' + 'train.max_response_tokens'"
-    asked = {"'sampling.max_tokens' and a token of the prompt": sampled + 1,
-             trained: train.max_prompt_tokens + train.max_response_tokens}  # fmt: skip
-    for name, tokens in asked.items():
-        if tokens > context:
-            raise InputError(f"{job.file}: {name} are {tokens} tokens, over 'model.max_context' ({context})")
     config = json.loads((job.model / "config.json").read_text("utf-8")) if isinstance(job.model, Path) else {}
-    most = config.get("max_position_embeddings")
-    if isinstance(most, int) and context > most and not config.get("rope_scaling"):
-        raise InputError(
-            f"{job.file}: 'model.max_context' is {context}, and {job.model} was made for {most} tokens "
-            "(max_position_embeddings)"
-        )
+    made = config.get("max_position_embeddings") if not config.get("rope_scaling") else None
+    least = context if made is None else int(made)
+    trained = train.max_prompt_tokens + train.max_response_tokens
+    for name, tokens, most in (
+        ("'sampling.max_tokens' and a token of the prompt", sampled + 1, context),
+        ("'model.max_context'", context, least),
+        ("'train.max_prompt_tokens' + 'train.max_response_tokens'", trained, least),
+    ):
+        if tokens > most:
+            whose = "'model.max_context'" if most == context else f"what {job.model} was made for"
+            raise InputError(f"{job.file}: {name}: {tokens} tokens, and {whose} is {most} tokens")
 
 
 def _model(job: Job, found: Findings) -> None:

@@ -236,7 +236,7 @@ def test_tasks_that_are_shared_or_too_few_are_told(tmp_path, train, dev, evaluat
          "the reference's engine (openai)"),
         (["model.engine=vllm", "execution.serving.command=[no-such-program, '{port}']"],
          "no-such-program is no program here"),
-        (["model.max_context=2000"], "was made for 1024 tokens"),
+        (["model.max_context=2000"], "was made for is 1024 tokens"),
     ],
 )  # fmt: skip
 def test_what_cannot_end_here_is_told(settings, said, monkeypatch):
