@@ -77,8 +77,8 @@ def check_spec(spec: str, name: str = "--evaluator") -> None:
         known = spec in ("auto", "serve") or (spec.startswith(("http://", "https://")) and spec[8:] != "")
     if not known:
         raise InputError(
-            f"{name} must be auto, local, local:LEVEL ({', '.join(LEVELS)}), local+PACKAGE, serve or a URL, "
-            f"got {spec!r}"
+            f"{name} must be auto, local, local:LEVEL, local+PACKAGE, serve or a URL, got {spec!r} (levels: "
+            f"{', '.join(LEVELS)})"
         )
 
 

@@ -19,7 +19,6 @@ from typing import Any
 import psutil
 
 from cobalt import cluster
-from cobalt.config.config import STORED
 from cobalt.config.load import check_stored
 from cobalt.errors import CobaltError, InfraError, InputError
 from cobalt.models import check_model
@@ -28,12 +27,11 @@ from cobalt.plan.from_config import workload
 from cobalt.run.given import check_given, local_trajectories
 from cobalt.run.job import Job
 from cobalt.run.task_files import known_tasks, local_sources, sources
-from cobalt.run.trainings import check_composed, trainings
+from cobalt.run.trainings import check_composed, rows_at_most, trainings
 from cobalt.text import o200k_counter
 
 MODEL_STAGES = frozenset({"collect", "repair", "ptb_contexts", "evaluate", "perturb", "controls"})
 _TRAINING = frozenset({"train", "train_single"})
-_KEPT = 4  # dialogues of a task that are cut at most, unless all are
 _ENOUGH = 2000  # prompts that are measured
 
 
@@ -88,21 +86,20 @@ def check(job: Job, to_do: Collection[str], *, dry: bool) -> Findings:
 
 
 def _lengths(job: Job) -> None:
-    """The lengths that a configuration asks for, against its context and that of the model's own."""
+    """The lengths that a configuration asks for, against those the model was made for, where they are known."""
     train, context, sampled = job.config.train, job.config.model.max_context, job.config.sampling.max_tokens
-    trained = "'train.max_prompt_tokens' + 'train.max_response_tokens'"
-    asked = {"'sampling.max_tokens' and a token of the prompt": sampled + 1,
-             trained: train.max_prompt_tokens + train.max_response_tokens}  # fmt: skip
-    for name, tokens in asked.items():
-        if tokens > context:
-            raise InputError(f"{job.file}: {name} are {tokens} tokens, over 'model.max_context' ({context})")
     config = json.loads((job.model / "config.json").read_text("utf-8")) if isinstance(job.model, Path) else {}
-    most = config.get("max_position_embeddings")
-    if isinstance(most, int) and context > most and not config.get("rope_scaling"):
-        raise InputError(
-            f"{job.file}: 'model.max_context' is {context}, and {job.model} was made for {most} tokens "
-            "(max_position_embeddings)"
-        )
+    made = config.get("max_position_embeddings") if not config.get("rope_scaling") else None
+    least = context if made is None else int(made)
+    trained = train.max_prompt_tokens + train.max_response_tokens
+    for name, tokens, most in (
+        ("'sampling.max_tokens' and a token of the prompt", sampled + 1, context),
+        ("'model.max_context'", context, least),
+        ("'train.max_prompt_tokens' + 'train.max_response_tokens'", trained, least),
+    ):
+        if tokens > most:
+            whose = "'model.max_context'" if most == context else f"what {job.model} was made for"
+            raise InputError(f"{job.file}: {name}: {tokens} tokens, and {whose} is {most} tokens")
 
 
 def _model(job: Job, found: Findings) -> None:
@@ -125,17 +122,6 @@ def _cached(model: str) -> str | None:
     return path if isinstance(path, str) else None
 
 
-def _most(job: Job, tasks: int) -> tuple[int, str]:
-    """The rows that these tasks can give a training at most, and what they are called."""
-    config, recipe = job.config, job.config.train.recipe
-    if recipe in STORED:
-        return tasks * config.tasks.max_groups if config.tasks.has_stored else tasks, "stored groups"
-    if not config.on_contexts:
-        return tasks, "tasks"
-    each = config.collect.samples if config.contexts.selection == "all" else _KEPT
-    return tasks * (1 + config.contexts.partial * each * config.collect.turns), "contexts"
-
-
 def _training(
     job: Job, rows: list[dict[str, Any]] | None, found: Findings, stages: set[str], *, whole: bool
 ) -> None:
@@ -150,9 +136,10 @@ def _training(
     except metadata.PackageNotFoundError:
         found.lacking.append("verl is not installed here: train.overrides were not checked")
         return
-    composed = check_composed(job)
-    said = f"the configuration of the training as verl composes it (recipe {config.train.recipe})"
-    found.checked.append(f"{said}: names, types, memory of weights and optimiser")
+    composed, said = check_composed(job), "names, types, memory of weights and optimiser"
+    found.checked.append(
+        f"the training's configuration as verl composes it (recipe {config.train.recipe}): {said}"
+    )
     if "train_single" in stages:
         check_composed(job, "single_turn_grpo")
     if config.train.profile == "gpu":
@@ -168,8 +155,9 @@ def _training(
         return
     model = job.model if isinstance(job.model, Path) else _cached(job.model)
     if model is None or rows is None:
-        lacking = "the tokenizer is" if model is None else "the tasks are"
-        found.unchecked.append(f"prompts in tokens, reward and plug-ins in verl: {lacking} not here")
+        found.unchecked.append(
+            "prompts in tokens, reward and plug-ins in verl: tokenizer or tasks are not here"
+        )
         return
     times = -(-batch // len(rows)) if config.on_contexts else 1  # as many as there may be
     each = next(each for each in trainings(job) if each.name in stages)
@@ -192,7 +180,7 @@ def _training(
 
 def _batches(job: Job, count: int, found: Findings, *, control: bool) -> None:
     """Whether ``count`` training tasks can fill a batch."""
-    batch, (most, what) = job.config.train.contexts, _most(job, count)
+    batch, (most, what) = job.config.train.contexts, rows_at_most(job, count)
     asked = [(most, f"{what} at most", "")]
     if control:
         asked.append((count, "statements to 'controls.single_turn_training'", ", or switch the control off"))
@@ -256,7 +244,7 @@ def _services(job: Job, stages: set[str], found: Findings) -> None:
         if "vllm" in local:
             _server(job, found)
     judge = config.hack_analysis.judge
-    if judge is not None and judge.key_variable and not os.environ.get(judge.key_variable):
+    if judge and judge.key_variable and not os.environ.get(judge.key_variable):
         found.doubts.append(f"{judge.key_variable} is not set: the judge ({judge.model}) will not be asked")
 
 

@@ -13,7 +13,8 @@ from cobalt.contexts.trajectories import read_trajectories
 from cobalt.errors import InputError
 from cobalt.rows import Raw, Row, Rows, UniqueIds, parsed, require
 from cobalt.run.job import Job
-from cobalt.run.task_files import Held, opened, ready_tasks, shown_tasks
+from cobalt.run.overlaps import Held, opened
+from cobalt.run.task_files import ready_tasks, shown_tasks
 from cobalt.tasks.livecodebench import LcbSettings, convert
 from cobalt.tasks.own import whole_trajectories
 from cobalt.tasks.taco_rows import filter_row

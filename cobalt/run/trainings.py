@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from cobalt.config import recipes
 from cobalt.config.config import STORED, on_contexts
 from cobalt.config.sections import Train
+from cobalt.contexts.select import MAX_KEPT
 from cobalt.errors import InfraError
 from cobalt.files import file_sha256, plain
 from cobalt.run.job import Job
@@ -215,6 +216,17 @@ def check_composed(job: Job, recipe: str | None = None) -> Any:
     )
     fit(composed, 1)
     return composed
+
+
+def rows_at_most(job: Job, tasks: int) -> tuple[int, str]:
+    """The rows that these tasks can give a training at most, and what they are called."""
+    config, recipe = job.config, job.config.train.recipe
+    if recipe in STORED:
+        return tasks * config.tasks.max_groups if config.tasks.has_stored else tasks, "stored groups"
+    if not config.on_contexts:
+        return tasks, "tasks"
+    each = config.collect.samples if config.contexts.selection == "all" else MAX_KEPT
+    return tasks * (1 + config.contexts.partial * each * config.collect.turns), "contexts"
 
 
 def _rows(path: Path) -> int:

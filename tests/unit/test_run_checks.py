@@ -236,7 +236,7 @@ def test_tasks_that_are_shared_or_too_few_are_told(tmp_path, train, dev, evaluat
          "the reference's engine (openai)"),
         (["model.engine=vllm", "execution.serving.command=[no-such-program, '{port}']"],
          "no-such-program is no program here"),
-        (["model.max_context=2000"], "was made for 1024 tokens"),
+        (["model.max_context=2000"], "was made for is 1024 tokens"),
     ],
 )  # fmt: skip
 def test_what_cannot_end_here_is_told(settings, said, monkeypatch):
@@ -290,5 +290,6 @@ def test_contexts_without_a_trajectory_say_why():
 
 
 def test_the_tiny_family_ends(monkeypatch):
-    with pytest.raises(InputError, match=r"family tiny has no 1000000 dev tasks: \d{4,5} were found"):
+    monkeypatch.setattr(tiny, "_NO_MORE", 9)
+    with pytest.raises(InputError, match=r"family tiny has no 1000000 dev tasks: \d+ were found"):
         list(tiny.draw_tasks("dev", 10**6, 0))
