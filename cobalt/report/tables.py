@@ -124,8 +124,8 @@ def _comparison(found: Mapping[str, Any]) -> Table:
     return Table(
         "comparison", "Paired differences of Pass@1, percentage points",
         ["difference", "turn", "points [95 %]", "p", "p (Holm)", "detectable"], rows,
-        "Bootstrap over tasks, or over groups of tasks where that interval is wider; sign-flip permutation "
-        "test over tasks; Holm over all tests of the table; detectable: found with 80 % power.",
+        "Bootstrap over tasks, or over groups of tasks where that interval is wider; sign-flip test over "
+        "tasks; Holm over all tests of the table; detectable: true difference found with 80 % power.",
     )  # fmt: skip
 
 

@@ -51,7 +51,7 @@ def test_every_figure_by_hand(runs):
     first, last = found["comparisons"]
     # No task differs: the difference is not known to be 0, and how it varies is not known at all.
     assert (first["points"], first["p"], first["se"], first["detectable_points"]) == (0.0, 1.0, None, None)
-    assert first["ci95"][0] == pytest.approx(-first["ci95"][1]) and 10 < first["ci95"][1] < 40
+    assert first["ci95"][0] == pytest.approx(-first["ci95"][1], abs=1) and 10 < first["ci95"][1] < 40
     assert (last["a"], last["b"], last["turn"], last["n"]) == ("old", "new", 1, 12)
     assert last["pass_at_1"] == [1 / 12, 4 / 12]
     assert (last["better"], last["worse"], last["equal"]) == (6, 0, 6)
@@ -205,7 +205,7 @@ def test_few_tasks_have_a_difference_and_nothing_else(tasks, capsys):
     assert (row["points"], row["se"], row["detectable_points"]) == (100.0, None, None)
     if tasks < 10:
         assert (row["ci95"], row["p"]) == ([None, None], None) and "p_holm" not in row
-        assert "+100.0 [cannot tell]" in said and said.count("cannot tell") == 5
+        assert "+100.0 [cannot tell]" in said and said.count("cannot tell") == 4
         assert found["notes"][-1].startswith(f"{tasks} tasks: too few to tell") and "need 10." in said
     else:
         assert 40 < row["ci95"][0] < 100 == row["ci95"][1] and row["p"] == row["p_holm"] < 0.01
