@@ -53,7 +53,7 @@ def pages(tmp_path_factory) -> dict[str, Path]:
     found = results(folder) | {"smoke": True, "name": "qwen3-8b", "set": "livecodebench", "model": LONG}
     how = {"curves": curves(), "model_card": MODEL_CARD, "details": "report/index.html"}
     write_run_page(folder / "run.html", found, **how)
-    (folder / "live.html").write_text(live(time.time() - 3600))
+    (folder / "live.html").write_text(live(time.time() - 5 * 3600))
     return {"report": folder / "report/index.html", "run": folder / "run.html", "live": folder / "live.html"}
 
 
@@ -87,7 +87,7 @@ def test_a_run_under_way_can_be_opened_and_one_that_was_killed_says_so(pages, br
     with browser.new_context() as context:
         page = context.new_page()
         page.goto(pages["live"].as_uri())
-        page.wait_for_selector("text=No sign of life for 60 min")
+        page.wait_for_selector("text=No sign of life for 5 h")
         assert page.title() == "[smoke run] mine: no sign of life"
         page.keyboard.press("Tab")
         page.keyboard.press("Space")  # no more refreshing, also after a reload
