@@ -101,7 +101,8 @@ class OpenAIEngine:
         if not self.model_name and names and len(names) == 1:
             self.model_name = names[0]
         if not self.model_name or (names and self.model_name not in names):
-            served = "has no list of models" if names is None else f"serves {', '.join(names[:10])}"
+            served = f"serves {', '.join(names[:10])}" if names is not None else "has no list of models"
+            served += "" if self.model_name else "; name one with --model_name"
             raise InputError(f"--model_name {self.model_name or '(none)'}: {self.base_url} {served}")
         self.name = f"{self.kind}:{self.model_name}"
 

@@ -30,7 +30,7 @@ class Outcomes:
     `rates` and `public` are shares of hidden and public tests passed, [samples][turns], None for a program
     without a verdict or not there; `status` is the suite status, same axes. `lengths` [samples]: turns
     there were before trajectories that stopped at success were carried forward. `subset` is `functional`
-    (a function is asked for) or `stdin`; `slots` what the statement leaves vague (tiny family only). `tests`
+    (a function is asked for) or `stdin`; `slots` what the statement leaves vague. `tests`
     and `statement`: hashes of the hidden tests and of `question`, None where the row has none.
     """
 

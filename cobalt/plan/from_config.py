@@ -69,8 +69,9 @@ class _Work:
 
     @property
     def kind(self) -> str:
-        """Which assumptions are about the tasks."""
-        return "tiny" if self.config.tasks.family == "tiny" else "contest"
+        """Which assumptions are about the tasks: what trains on cores is small, the user's own, too."""
+        own = self.config.tasks.family == "files" and self.config.train.profile == "cpu"
+        return "tiny" if own or self.config.tasks.family == "tiny" else "contest"
 
     @property
     def method(self) -> str:

@@ -147,13 +147,16 @@ def statistics(
 
 
 def by_slot(new: Arm, old: Arm, names: Sequence[str], *, seed: int = SEED) -> list[dict[str, Any]]:
-    """Last-turn gain by what the statement leaves vague.
+    """Last-turn gain by what the statement leaves vague: ``names``, or else what rows call `slots`.
 
     Two rows per slot: `also` (vague in the task, perhaps with others) and `only` (nothing else is), then the
     tasks in which nothing is vague. Each: `slot`, `kind`, `n`, `before`, `after` (fractions), `points`,
     `ci95`, `ci95_by_structure`; a kind without tasks is left out.
     """
     vague = {key: each.slots for key, each in old.run.outcomes.items()}
+    names = names or sorted(frozenset().union(*vague.values()))
+    if not names:  # nobody says what is vague
+        return []
     kinds: list[tuple[str, str, list[TaskId]]] = []
     for name in names:
         kinds.append((name, "also", [key for key in vague if name in vague[key]]))

@@ -281,7 +281,7 @@ def _server(job: Job, found: Findings) -> None:
 def _machine(job: Job, stages: set[str], found: Findings) -> None:
     """Free disk against the plan, memory against the state of the training."""
     from cobalt.training.gpu_doctor import group_limit
-    from cobalt.training.sizes import sizes
+    from cobalt.training.memory import sizes
 
     disk_gb = estimate(workload(job.config, job.file)).disk_gb
     there = next(each for each in (job.out.absolute(), *job.out.absolute().parents) if each.exists())

@@ -54,10 +54,12 @@ def _data(job: Job) -> Stage:
 
     def run() -> Outcome:
         counts, left_out, shared = write_tasks(job)
-        if left_out and job.view is not None:
-            job.view.note(f"{left_out} training tasks left out: development or held-out tasks say the same")
-        for said in shared if job.view is not None else ():
-            job.view.note(f"warning: {said}")
+        said = [f"warning: {each}" for each in shared]
+        if left_out:
+            said.insert(0, f"{left_out} training tasks left out: development or held-out tasks say the same")
+        if job.view is not None:
+            for each in said:
+                job.view.note(each)
         facts = {"splits": counts, "left_out": left_out, "shared": shared}
         return Outcome(0, sum(counts.values()), facts)
 

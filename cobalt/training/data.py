@@ -154,7 +154,8 @@ def fit_prompts(
     if not kept:
         raise InputError(
             f"{where}: every one of the {len(counted)} prompts is longer than "
-            f"data.max_prompt_length={limit} (shortest {min(counted)} tokens)"
+            f"data.max_prompt_length={limit} (shortest {min(counted)} tokens): give "
+            f"data.max_prompt_length={max(counted)}, or a model whose tokenizer knows these words"
         )
     left = needed(table, columns).take(kept)
     target.parent.mkdir(parents=True, exist_ok=True)

@@ -110,7 +110,11 @@ def _refuse_sizes(config: Any, rows: int, steps: int) -> None:
         if number % divisor:
             raise InputError(f"{what}={number} is not a multiple of {by}={divisor}")
     if rows < batch:
-        raise InputError(f"training data: {rows} rows that fit are less than data.train_batch_size={batch}")
+        raise InputError(
+            f"training data: {rows} rows that fit are less than one batch (data.train_batch_size={batch}): "
+            "collect more trajectories, raise data.max_prompt_length if prompts were left out, or give a "
+            "smaller data.train_batch_size (a multiple of actor_rollout_ref.actor.ppo_mini_batch_size)"
+        )
     if steps < 1:
         raise InputError(f"steps must be at least 1, got {steps}")
 

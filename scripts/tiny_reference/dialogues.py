@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 from cobalt.evaluator.feedback import wrong_answer_feedback
 from cobalt.prompts import Prompts
@@ -31,6 +32,7 @@ class Recipe:
     kv_heads: int = 2
     head_dim: int = 24
     mlp: int = 256
+    positions: int = 1024
     drill_steps: int = 1600  # repairs only, see `drill`
     clean_steps: int = 200
     noisy_steps: int = 250
@@ -48,56 +50,91 @@ def fence(code: str) -> str:
     return f"```python\n{code}\n```"
 
 
-def feedback(spec: tiny.Spec, tests: list[tuple[str, str]]) -> str | None:
-    """What the evaluator would say of ``program(spec)``: None if all pass.
+class Lesson(Protocol):
+    """A task, and what somebody who learns to solve it may write."""
 
-    Raises ValueError if the program raises an exception.
-    """
-    for stdin, expected in tests:
-        output = tiny.output_of(spec, list(map(int, stdin.split())))
-        if output is None:
-            raise ValueError("the program raises")
-        if output != expected.strip():
-            return wrong_answer_feedback(stdin, output, expected)
-    return None
+    instruction: str
+    right: Any
+
+    def guess(self, rng: random.Random) -> Any:
+        """A program that somebody may write who has only read the statement."""
+
+    def text(self, guess: Any) -> str:
+        """Its text."""
+
+    def said(self, guess: Any) -> str | None:
+        """Feedback on it: None if it passes. Raises ValueError if no dialogue is to show it."""
 
 
-def _guess(rng: random.Random, spec: tiny.Spec, vague: frozenset[str], corrupt: float) -> tiny.Spec:
-    guess = tiny.redraw(rng, spec, vague)
-    if rng.random() < corrupt:
-        guess = tiny.redraw(rng, guess, frozenset([rng.choice(tiny.SLOTS)]))
-    return guess
+@dataclass(frozen=True)
+class TinyLesson:
+    """A task of the tiny family; `corrupt` is the share of guesses with one stated slot ignored."""
+
+    right: tiny.Spec
+    vague: frozenset[str]
+    tests: list[tuple[str, str]]
+    corrupt: float
+
+    @classmethod
+    def draw(cls, rng: random.Random, corrupt: float) -> TinyLesson:
+        """A task of the training structures."""
+        return cls(*tiny.draw(rng, "train", tiny.N_PUBLIC), corrupt)
+
+    @property
+    def instruction(self) -> str:
+        return tiny.statement(self.right, self.vague)
+
+    def guess(self, rng: random.Random) -> tiny.Spec:
+        guess = tiny.redraw(rng, self.right, self.vague)
+        if rng.random() < self.corrupt:
+            guess = tiny.redraw(rng, guess, frozenset([rng.choice(tiny.SLOTS)]))
+        return guess
+
+    def text(self, guess: tiny.Spec) -> str:
+        return tiny.program(guess)
+
+    def said(self, guess: tiny.Spec) -> str | None:
+        for stdin, expected in self.tests:
+            output = tiny.output_of(guess, list(map(int, stdin.split())))
+            if output is None:
+                raise ValueError("the program raises")
+            if output != expected.strip():
+                return wrong_answer_feedback(stdin, output, expected)
+        return None
+
+
+Draw = Callable[[random.Random], Lesson]
 
 
 def dialogue(
-    rng: random.Random, turns: int, mixture: Mixture, recipe: Recipe, prompts: Prompts
+    rng: random.Random, turns: int, mixture: Mixture, change_after_pass: float, prompts: Prompts, draw: Draw
 ) -> list[Message]:
-    """One training dialogue of ``turns`` programs on a task of the training structures."""
+    """One training dialogue of ``turns`` programs."""
     while True:
-        spec, vague, tests = tiny.draw(rng, "train", tiny.N_PUBLIC)
-        messages: list[Message] = prompts.messages(tiny.statement(spec, vague))
-        guess = _guess(rng, spec, vague, recipe.corrupt)
+        lesson = draw(rng)
+        messages: list[Message] = prompts.messages(lesson.instruction)
+        guess = lesson.guess(rng)
         try:
             for turn in range(turns):
-                messages.append({"role": "assistant", "content": fence(tiny.program(guess))})
-                said = feedback(guess, tests)
+                messages.append({"role": "assistant", "content": fence(lesson.text(guess))})
+                said = lesson.said(guess)
                 if turn == turns - 1:
                     return messages
                 messages.append({"role": "user", "content": prompts.feedback_message(said)})
                 luck = rng.random()
                 if said is None:
-                    if luck < recipe.change_after_pass:
-                        guess = _guess(rng, spec, vague, recipe.corrupt)
+                    if luck < change_after_pass:
+                        guess = lesson.guess(rng)
                 elif luck >= mixture.repeat + mixture.guess:
-                    guess = spec
+                    guess = lesson.right
                 elif luck >= mixture.repeat:
-                    guess = _guess(rng, spec, vague, recipe.corrupt)
+                    guess = lesson.guess(rng)
         except ValueError:
             continue  # a guess that raises: such dialogues are left out of the training text
 
 
 def drill(
-    rng: random.Random, attempts: int, recipe: Recipe, prompts: Prompts
+    rng: random.Random, attempts: int, prompts: Prompts, draw: Draw
 ) -> tuple[list[Message], list[tuple[str, str]]]:
     """A dialogue of ``attempts`` guesses that all fail, then the right program, kept when it has passed.
 
@@ -106,19 +143,19 @@ def drill(
     ``attempts`` repairs to learn from.
     """
     while True:
-        spec, vague, tests = tiny.draw(rng, "train", tiny.N_PUBLIC)
-        messages: list[Message] = prompts.messages(tiny.statement(spec, vague))
-        right = fence(tiny.program(spec))
+        lesson = draw(rng)
+        messages: list[Message] = prompts.messages(lesson.instruction)
+        right = fence(lesson.text(lesson.right))
         programs = []
         for _ in range(20 * attempts):
-            guess = _guess(rng, spec, vague, recipe.corrupt)
+            guess = lesson.guess(rng)
             try:
-                said = feedback(guess, tests)
+                said = lesson.said(guess)
             except ValueError:
                 continue
             if said is None:
                 continue
-            programs.append((fence(tiny.program(guess)), right))
+            programs.append((fence(lesson.text(guess)), right))
             messages.append({"role": "assistant", "content": programs[-1][0]})
             messages.append({"role": "user", "content": prompts.feedback_message(said)})
             if len(programs) == attempts:
@@ -169,11 +206,14 @@ def encode_drill(tokenizer: Any, messages: list[Message], programs: list[tuple[s
 def _corrections(tokenizer: Any, guess: str, right: str) -> list[tuple[int, int]]:
     """(position in the guess, token of the right program) where each line first differs."""
     out, position = [], 0
-    for mine, theirs in zip(guess.splitlines(True), right.splitlines(True), strict=True):
+    lines = guess.splitlines(True), right.splitlines(True)
+    for mine, theirs in zip(*lines, strict=False):
         a, b = _ids(tokenizer, mine), _ids(tokenizer, theirs)
         first = next((i for i, pair in enumerate(zip(a, b, strict=False)) if pair[0] != pair[1]), None)
         if first is not None:
             out.append((position + first, b[first]))
+            if len(lines[0]) != len(lines[1]):  # the lines that follow may not stand for one another
+                break
         position += len(a)
     return out
 

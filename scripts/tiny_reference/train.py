@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 import torch.nn.functional as F
-from dialogues import Encoded, Recipe, dialogue, drill, encode, encode_drill
+from dialogues import Draw, Encoded, Recipe, TinyLesson, dialogue, drill, encode, encode_drill
 from tokenizer import build_tokenizer
 
 from cobalt.prompts import Prompts, load
@@ -31,7 +31,7 @@ def build_model(recipe: Recipe, vocabulary: int) -> Qwen3ForCausalLM:
     return Qwen3ForCausalLM(Qwen3Config(
         vocab_size=vocabulary, hidden_size=recipe.hidden, num_hidden_layers=recipe.layers,
         num_attention_heads=recipe.heads, num_key_value_heads=recipe.kv_heads, head_dim=recipe.head_dim,
-        intermediate_size=recipe.mlp, max_position_embeddings=1024, tie_word_embeddings=True,
+        intermediate_size=recipe.mlp, max_position_embeddings=recipe.positions, tie_word_embeddings=True,
         rope_parameters={"rope_type": "default", "rope_theta": 10000.0},
         pad_token_id=0, bos_token_id=None, eos_token_id=1,
         initializer_range=0.05, attn_implementation="sdpa",
@@ -41,7 +41,23 @@ def build_model(recipe: Recipe, vocabulary: int) -> Qwen3ForCausalLM:
 def train_reference(recipe: Recipe, folder: Path, say: Callable[[str], None] = print) -> dict[str, Any]:
     """Train the reference and write a Hugging Face folder; returns the figures of the model card."""
     prompts = load("tiny")
-    tokenizer = build_tokenizer(prompts)
+    facts = teach(
+        recipe,
+        build_tokenizer(prompts),
+        prompts,
+        lambda rng: TinyLesson.draw(rng, recipe.corrupt),
+        folder,
+        say,
+    )
+    facts["family_hash"] = tiny.family_hash()
+    (folder / "training.json").write_text(json.dumps(facts, indent=2) + "\n")
+    return facts
+
+
+def teach(
+    recipe: Recipe, tokenizer: Any, prompts: Prompts, draw: Draw, folder: Path, say: Callable[[str], None]
+) -> dict[str, Any]:
+    """Train a model from random weights on lessons and write a Hugging Face folder; returns figures of it."""
     model = build_model(recipe, len(tokenizer))
     parameters = sum(p.numel() for p in model.parameters())
     say(f"{parameters:,} parameters, {len(tokenizer)} tokens in the vocabulary")
@@ -54,7 +70,7 @@ def train_reference(recipe: Recipe, folder: Path, say: Callable[[str], None] = p
         scale = min(1.0, (step + 1) / 50) * (0.05 + 0.95 * 0.5 * (1 + math.cos(math.pi * step / total)))
         for group in optimizer.param_groups:
             group["lr"] = recipe.lr * scale
-        loss = _loss(model, batch(rng, step, recipe, tokenizer, prompts))
+        loss = _loss(model, batch(rng, step, recipe, tokenizer, prompts, draw))
         optimizer.zero_grad()
         loss.backward()
         torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
@@ -66,29 +82,29 @@ def train_reference(recipe: Recipe, folder: Path, say: Callable[[str], None] = p
     model.eval()
     model.save_pretrained(folder)
     tokenizer.save_pretrained(folder)
-    facts = {
+    return {
         "parameters": parameters,
         "vocabulary": len(tokenizer),
         "recipe": asdict(recipe),
-        "family_hash": tiny.family_hash(),
         "wall_s": round(time.monotonic() - started, 1),
     }
-    (folder / "training.json").write_text(json.dumps(facts, indent=2) + "\n")
-    return facts
 
 
-def batch(rng: random.Random, step: int, recipe: Recipe, tokenizer: Any, prompts: Prompts) -> list[Encoded]:
+def batch(
+    rng: random.Random, step: int, recipe: Recipe, tokenizer: Any, prompts: Prompts, draw: Draw
+) -> list[Encoded]:
     """About ``batch_tokens`` tokens of dialogues with equally many programs, of the stage ``step`` is in."""
     rows: list[Encoded] = []
     if step < recipe.drill_steps:
         attempts = rng.choices([1, 2, 3, 4], [0.4, 0.3, 0.2, 0.1])[0]
         while sum(len(ids) for ids, _, _ in rows) < recipe.batch_tokens:
-            rows.append(encode_drill(tokenizer, *drill(rng, attempts, recipe, prompts)))
+            rows.append(encode_drill(tokenizer, *drill(rng, attempts, prompts, draw)))
         return rows
     mixture = recipe.clean if step < recipe.drill_steps + recipe.clean_steps else recipe.noisy
     turns = rng.choices([1, 2, 3, 4], [0.05, 0.5, 0.3, 0.15])[0]
     while sum(len(ids) for ids, _, _ in rows) < recipe.batch_tokens:
-        rows.append(encode(tokenizer, dialogue(rng, turns, mixture, recipe, prompts)))
+        spoken = dialogue(rng, turns, mixture, recipe.change_after_pass, prompts, draw)
+        rows.append(encode(tokenizer, spoken))
     return rows
 
 

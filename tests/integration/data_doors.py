@@ -6,13 +6,12 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
-sys.path.append(str(Path(__file__).parents[1] / "unit"))
-sys.path.append(str(Path(__file__).parents[1] / "golden"))
 from data_rows import lcb, many_taco, task, write
+from doors import ROOT, run
 from golden_contexts import expected, row
 from test_codenet import programs, tree
 
-PREPROC = Path(__file__).parents[2] / "preproc"
+PREPROC = ROOT / "preproc"
 GOLDEN = json.loads((Path(__file__).parents[1] / "golden" / "contexts.json").read_text())["tasks"]
 
 
@@ -31,11 +30,9 @@ class Door:
         )
 
     def run(self, folder, *more, code=0):
-        """Run to the end; (stdout, stderr). Fails the test for another exit code."""
-        process = self.start(folder, *more)
-        printed, errors = process.communicate(timeout=300)
-        assert process.returncode == code, errors
-        return printed, errors
+        """Run to the end in this process; (stdout, stderr). Fails the test for another exit code."""
+        done = run(PREPROC / self.script, *self.arguments, *more, cwd=folder, code=code)
+        return done.stdout, done.stderr
 
     def content(self, folder):
         """The data files, by name."""

@@ -44,34 +44,35 @@ def before_ray() -> None:
 
 @contextmanager
 def ray_session() -> Iterator[Any]:
-    """The `ray` module, started on two CPUs in a folder of its own."""
+    """A Ray cluster of this process, of a node with two CPUs, in a folder of its own; nodes can be added."""
     ray = pytest.importorskip("ray")
-    os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
+    from ray.cluster_utils import Cluster as Nodes
+
     before_ray()
     folder = tempfile.mkdtemp(prefix="r")  # socket paths must be short
-    ray.init(
-        num_cpus=2, include_dashboard=False, _temp_dir=folder, log_to_driver=False, logging_level="error"
-    )
-    try:
-        yield ray
-    finally:
-        ray.shutdown()
-        shutil.rmtree(folder, ignore_errors=True)
+    os.mkdir(f"{folder}/ray")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("RAY_TMPDIR", folder)
+        patch.setenv("RAY_USAGE_STATS_ENABLED", "0")
+        head = {"num_cpus": 2, "include_dashboard": False}
+        nodes = Nodes(initialize_head=True, head_node_args=head, shutdown_at_exit=False)
+        try:
+            ray.init(address=nodes.address, log_to_driver=False, logging_level="error")
+            yield nodes
+        finally:
+            ray.shutdown()
+            nodes.shutdown()
+            shutil.rmtree(folder, ignore_errors=True)
 
 
-@contextmanager
-def application(port: int, **settings: Any) -> Iterator[Any]:
-    """A handle to the evaluator, which also listens on `port`."""
+def deploy(**settings: Any) -> Any:
+    """A handle to the evaluator with these settings, in place of one that may be there."""
     from ray import serve
 
     from cobalt.evaluator.service import Settings
     from remote_reward_server import app
 
-    serve.start(http_options={"host": "127.0.0.1", "port": port})
-    try:
-        yield serve.run(app(Settings(**settings)), name="evaluator", route_prefix="/evaluator")
-    finally:
-        serve.shutdown()
+    return serve.run(app(Settings(**settings)), name="evaluator", route_prefix="/evaluator")
 
 
 class Cluster:

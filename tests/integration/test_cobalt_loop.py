@@ -4,19 +4,17 @@ from __future__ import annotations
 
 import importlib.util
 import re
-import subprocess
 import sys
 from dataclasses import asdict
-from pathlib import Path
 
 import pytest
 import torch
 import yaml
+from doors import ROOT, run
 
 from cobalt.errors import InfraError
 from cobalt.evaluator import LocalEvaluator
 
-ROOT = Path(__file__).parents[2]
 FILE = ROOT / "examples" / "cobalt_loop.py"
 
 
@@ -137,11 +135,9 @@ def test_a_program_earns_by_what_its_context_has_shown_and_a_fault_ends_the_run(
 
 def gains(*flags: str) -> list[float]:
     """Points by turn, of a run as a reader starts it."""
-    done = subprocess.run(
-        [sys.executable, FILE, *flags], capture_output=True, text=True, timeout=1800, cwd=ROOT, check=True
-    )
-    print(done.stdout)
-    return [float(gain) for gain in re.findall(r"^turn \d: \S+, \S+, ([+-]\S+) ", done.stdout, re.M)]
+    said = run(FILE, *flags).stdout
+    print(said)
+    return [float(gain) for gain in re.findall(r"^turn \d: \S+, \S+, ([+-]\S+) ", said, re.M)]
 
 
 @pytest.mark.slow

@@ -3,12 +3,9 @@
 import json
 import os
 import random
-import sys
 from pathlib import Path
 
 import pytest
-
-sys.path.append(str(Path(__file__).parent))
 from data_doors import Door, make_model, prepare
 from data_rows import many_taco, read, taco, write
 from golden_contexts import expected, rows

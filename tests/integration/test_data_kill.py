@@ -11,8 +11,6 @@ from pathlib import Path
 
 import psutil
 import pytest
-
-sys.path.append(str(Path(__file__).parent))
 from data_doors import prepare
 
 from cobalt.manifest import read_manifest
@@ -55,7 +53,7 @@ def test_a_killed_door_leaves_what_a_calm_one_makes(name, size, kills, tmp_path)
         folder.mkdir()
         door = prepare(name, folder, size)
     started = time.monotonic()
-    door.run(calm)
+    assert door.start(calm).wait(timeout=300) == 0
     seconds = time.monotonic() - started
     assert kill_and_finish(door, disturbed, kills, seconds, random.Random(name)) >= min(kills, 2)
     assert door.content(disturbed) == door.content(calm)

@@ -10,8 +10,6 @@ from pathlib import Path
 
 import pytest
 import yaml
-
-sys.path.append(str(Path(__file__).parents[2] / "scripts"))
 from docs_site import generated
 
 ROOT = Path(__file__).parents[2]

@@ -4,23 +4,20 @@ from __future__ import annotations
 
 import json
 import shutil
-import subprocess
 import sys
-from pathlib import Path
 
 import pytest
+from doors import ROOT, run
 from training_assets import make_model, rows, write
 
 from cobalt.data import main as data_main
-from cobalt.engines import connect, engine_name
+from cobalt.engines import engine_name
 from cobalt.errors import InputError
 from cobalt.evaluator import LocalEvaluator
 from cobalt.rows import read_rows
-from cobalt.tasks.own import make_task
 from cobalt.training.config import compose
 from cobalt.training.launch import train
 
-ROOT = Path(__file__).parents[2]
 EXAMPLES = ROOT / "examples"
 RECIPE = EXAMPLES / "recipe" / "rank_grpo.yaml"
 # Sum, span and number of odd ones, in the order of the tasks.
@@ -29,14 +26,6 @@ ANSWERS = {
     "span": "n = [int(x) for x in input().split()]\nprint(max(n) - min(n))",
     "odd": "print(len([x for x in input().split() if int(x) % 2]))",
 }
-
-
-def run(folder, *command, code=0):
-    done = subprocess.run(
-        [sys.executable, *map(str, command)], cwd=folder, capture_output=True, text=True, timeout=300
-    )
-    assert done.returncode == code, done.stderr[-3000:]
-    return done
 
 
 def rows_of(path):
@@ -48,7 +37,7 @@ def tasks(tmp_path_factory):
     """The example's tasks, written far from the checkout."""
     folder = tmp_path_factory.mktemp("tasks")
     shutil.copy(EXAMPLES / "task_source" / "sequences.py", folder)
-    run(folder, "sequences.py", "tasks.jsonl")
+    run(folder / "sequences.py", "tasks.jsonl", cwd=folder)
     return folder / "tasks.jsonl"
 
 
@@ -72,37 +61,21 @@ def test_tasks_and_engine_of_ones_own_through_the_doors(tasks, tmp_path):
     shutil.copy(EXAMPLES / "engine" / "template_engine.py", tmp_path)
     own = ["--engine", "template_engine.py:TemplateEngine", "--model_name", "three", "--evaluator", "local"]
     own += ["--workers", "1", "--seed", "1"]
-    run(tmp_path, ROOT / "run_single_turn_vllm.py", "-i", tasks, "-o", "single.jsonl", "-n", "3", *own)
+    single = ["-i", tasks, "-o", "single.jsonl", "-n", "3", *own]
+    run(ROOT / "run_single_turn_vllm.py", *single, cwd=tmp_path)
     done = rows_of(tmp_path / "single.jsonl")
     assert [len(row["responses"]) for row in done] == [3, 3, 3]
     solved = [sum(all(each["passing"]) for each in row["exec_results"]) for row in done]
     assert solved == [1, 1, 1]  # three programs in turn, one of them right for each task
     multi = ["-i", "single.jsonl", "-o", "multi.jsonl", "--turns", "3", *own]
-    run(tmp_path, ROOT / "run_multi_turn_vllm.py", *multi)
+    run(ROOT / "run_multi_turn_vllm.py", *multi, cwd=tmp_path)
     judged = ["-i", "multi.jsonl", "-o", "eval.jsonl", "--evaluator", "local", "--workers", "1"]
-    run(tmp_path, ROOT / "eval_multi_turn.py", *judged)
+    run(ROOT / "eval_multi_turn.py", *judged, cwd=tmp_path)
     rates = [row["all_pass_rates"] for row in rows_of(tmp_path / "eval.jsonl")]
     assert [[len(sample) for sample in row] for row in rates] == [[3, 3, 3]] * 3
     assert all(max(sample) == 1.0 for row in rates for sample in row)  # each dialogue tries all three
     again = json.loads((tmp_path / "single.jsonl.manifest.json").read_text())
     assert "template:three" in json.dumps(again)
-
-
-@pytest.mark.parametrize(
-    ("spec", "says"),
-    [
-        ("nowhere.py:Engine", "there is no file nowhere.py"),
-        ("no_such_module:Engine", "there is no module no_such_module"),
-        ("json:Engine", "json has no Engine"),
-        ("half.py:make", "lacks name, chat, aclose"),
-        ("gpt", "unknown engine 'gpt'"),
-    ],
-)
-def test_an_engine_that_is_none_is_one_message(spec, says, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "half.py").write_text("def make(model_name, base_url=None):\n    return object()\n")
-    with pytest.raises(InputError, match=says):
-        connect(spec, "m")
 
 
 def test_the_flag_refuses_what_cannot_be_an_engine():
@@ -111,30 +84,6 @@ def test_the_flag_refuses_what_cannot_be_an_engine():
     assert engine_name("my.module:Engine") == "my.module:Engine"
     with pytest.raises(argparse.ArgumentTypeError, match=r"FILE\.py:NAME"):
         engine_name("opena")
-
-
-@pytest.mark.parametrize(
-    ("arguments", "says"),
-    [
-        ({"id": ""}, "'id' must be"),
-        ({"tests": [("1", "1")]}, "at least one public and one hidden test"),
-        ({"tests": [("1", 1), ("2", 2)]}, "must be a string"),
-    ],
-)
-def test_a_task_that_cannot_be_one_is_refused(arguments, says):
-    sound = {"id": "a", "statement": "Echo.", "tests": [("1", "1"), ("2", "2")]}
-    assert json.loads(make_task(**sound)["hidden_test_cases"]) == {"inputs": ["2"], "outputs": ["2"]}
-    with pytest.raises(InputError, match=says):
-        make_task(**sound | arguments)
-
-
-def test_a_function_task_of_ones_own_is_judged_by_calls():
-    row = make_task("f", "Add.", [([1, 2], 3), ([2, 2], 4), ([0, 0], 0)], fn_name="add", source="mine")
-    assert "Define add" in row["instruction"] and row["source"] == "mine"
-    with LocalEvaluator(1) as evaluator:
-        assert (
-            evaluator.evaluate("def add(a, b):\n    return a + b", row["test_cases"])["passing"] == [True] * 3
-        )
 
 
 def test_the_recipe_composes_on_both_profiles():

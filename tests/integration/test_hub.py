@@ -7,9 +7,6 @@ import sys
 from pathlib import Path
 
 import pytest
-
-sys.path.append(str(Path(__file__).parent))
-sys.path.append(str(Path(__file__).parents[1] / "unit"))
 from data_rows import lcb, read, task, write
 from hub_server import SHA, hub
 

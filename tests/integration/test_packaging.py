@@ -170,7 +170,8 @@ ROLLOUT += ["--workers", "1", "--model_name", "gpt-5", "--engine"]
     ],
 )
 def test_what_needs_an_extra_says_which(clean, files, command, extra):
-    (clean / "away" / "config.json").write_text("{}")
+    for name in ("config.json", "pytorch_model.bin"):  # enough for a model that is not opened
+        (clean / "away" / name).write_text("{}")
     said = call(clean, *command, code=2).stderr
     assert "Traceback" not in said and said.startswith("error") == (extra != "report")
     assert re.search(rf"pip install .cobalt\[{extra}\].$", said.splitlines()[-1]), said
@@ -235,22 +236,6 @@ def test_pins_fit_the_extras_and_the_lock_fits_the_pins():
                 name != "torch" or lock != "requirements.lock"
             ):  # the CPU build is installed first, from its index
                 assert locked.get(name) == version, f"{lock}: {name}, make it again (CONTRIBUTING.md)"
-
-
-def test_help_is_quick():
-    """Under half a second when the machine is free: the best of five, against a bare interpreter's start."""
-
-    def best(*command):
-        times = []
-        for _ in range(5):
-            began = time.monotonic()
-            subprocess.run([sys.executable, *command], check=True, capture_output=True, cwd="/")
-            times.append(time.monotonic() - began)
-        return min(times)
-
-    bare = best("-c", "pass")
-    took = best("-m", "cobalt", "--help")
-    assert took < 0.5 or took < 4 * bare, (took, bare)
 
 
 def cpu_s():

@@ -11,9 +11,6 @@ import sys
 from pathlib import Path
 
 import pytest
-
-sys.path.append(str(Path(__file__).parents[1] / "unit"))
-sys.path.append(str(Path(__file__).parents[2] / "scripts"))
 from data_rows import lcb, read, write
 from import_prompts import main as import_prompts
 from rollout_tools import ScriptedEngine, fence

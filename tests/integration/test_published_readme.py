@@ -15,15 +15,13 @@ import pytest
 from aiohttp import web
 from chat_server import add_task, respond, without_times
 from data_doors import make_model
+from data_rows import lcb, many_taco, read, write
 from http_server import serving
 from hub_server import hub
 from published_readme import ENGINE, EVAL, EVALUATOR, README, SHORT, Step
 from serve_session import ROOT, Cluster, cluster
 from training_assets import TESTS
 from training_assets import make_model as make_policy
-
-sys.path.append(str(Path(__file__).parents[1] / "unit"))
-from data_rows import lcb, many_taco, read, write
 
 from cobalt.data import main as data_main
 from cobalt.evaluator import LocalEvaluator
@@ -163,13 +161,9 @@ def check_printed(folder: Path, printed: str) -> None:
     assert 0 < shares[0] < 1
 
 
-@pytest.mark.parametrize(
-    "steps", [pytest.param(SHORT, id="inference"), pytest.param(README, id="whole", marks=pytest.mark.full)]
-)
-def test_the_published_readme(
-    steps: tuple[Step, ...], tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    count = 2 if steps is SHORT else 4
+@pytest.mark.full
+def test_the_published_readme(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    count = 4
     checkout(tmp_path, count)
     (tmp_path / "local").mkdir()
     with cluster() as there, provider() as url, hub({"likaixin/TACO-verified": tmp_path / "hub"}) as (at, _):
@@ -181,17 +175,16 @@ def test_the_published_readme(
             "MODEL": "./policy",
         }
         printed = {}
-        for step in steps:
+        for step in README:
             if step.stays:
                 serve(step, there, tmp_path)
             else:
                 printed[step.line] = take(step, there, tmp_path, env, capsys)
     check_axes(tmp_path, "judged.jsonl", count)
     check_printed(tmp_path, next(text for line, text in printed.items() if "eval_multi_turn" in line))
-    if steps is README:
-        check_axes(tmp_path, "ptb_judged.jsonl", count)
-        verdicts = read(tmp_path / "verdicts.jsonl")
-        assert verdicts and all(row["classification"] == ["(1) Hard Coding"] for row in verdicts)
+    check_axes(tmp_path, "ptb_judged.jsonl", count)
+    verdicts = read(tmp_path / "verdicts.jsonl")
+    assert verdicts and all(row["classification"] == ["(1) Hard Coding"] for row in verdicts)
 
 
 def serve(step: Step, there: Cluster, folder: Path) -> None:

@@ -11,15 +11,15 @@ from pathlib import Path
 
 import pytest
 from chat_server import chat_server
+from combine_reports import GAINS, OFFLINE, UNKNOWN, beside, page, reported
+from cost import estimates, line
+from report_data import evaluated as evaluated_rows
 
 from cobalt.config.load import load
 from cobalt.errors import InputError
 
 ROOT = Path(__file__).parents[2]
 FOLDER = ROOT / "scripts" / "reproduce"
-sys.path.append(str(FOLDER))
-from combine_reports import GAINS, OFFLINE, UNKNOWN, beside, page, reported  # noqa: E402
-from cost import estimates, line  # noqa: E402
 
 SCRIPTS = sorted(path.stem for path in FOLDER.glob("*.sh") if ".inc" not in path.name)
 RESULTS = {
@@ -27,6 +27,7 @@ RESULTS = {
     "ablation_contexts", "ablation_selection", "ablation_turns",
 }  # fmt: skip
 NO_RUNS = {"proprietary"}  # not runs of a configuration: nothing is trained
+LACKING = ("released", "proprietary")
 
 
 def call(name: str, *flags: str, **variables: str) -> subprocess.CompletedProcess[str]:
@@ -179,36 +180,59 @@ def test_what_is_published_stands_beside_what_was_measured(tmp_path):
     assert told(*alone, smoke=True) == ["livecodebench_proprietary: a smoke run, compared with nothing"]
 
 
-def test_all_goes_on_without_what_is_lacking_and_says_so(tmp_path):
-    """The real `all.sh`, with stand-ins for the scripts it calls."""
-    folder, python = tmp_path / "scripts" / "reproduce", tmp_path / ".venv" / "bin" / "python"
-    for path, text in {
-        **{folder / f"{name}.sh": "exit 0\n" for name in RESULTS},
-        **{folder / f"{name}.sh": "exit 2\n" for name in ("released", "proprietary")},
-        **{
-            folder / name: (FOLDER / name).read_text()
-            for name in ("all.sh", "common.inc.sh", "combine_reports.py")
-        },
-        python: f'exec {sys.executable} "$@"\n',
-    }.items():
+STANDIN = """#!/bin/sh
+# Everything is real but `cobalt run`, which only notes its words and leaves evaluated rows.
+case "$*" in
+  "-m cobalt run "*)
+    echo "$*" >> runs.txt
+    while [ "$1" != --out ]; do shift; done
+    mkdir -p "$2/evaluate/taco_dev"
+    for name in reference cobalt; do cp rows.jsonl "$2/evaluate/taco_dev/${{name}}_eval.jsonl"; done ;;
+  *) exec {python} "$@" ;;
+esac
+"""
+
+
+@pytest.fixture
+def clone(tmp_path):
+    """A folder like a clone, with scripts that call the stand-in; runs one and returns what it said."""
+    folder = tmp_path / "clone"
+    files = {name: (FOLDER / name).read_text() for name in ("all.sh", "common.inc.sh", "combine_reports.py")}
+    files |= {f"{name}.sh": f"#!/bin/sh\nexit {2 * (name in LACKING)}\n" for name in RESULTS}
+    files["taco_dev.sh"] = (FOLDER / "taco_dev.sh").read_text()
+    files["../../.venv/bin/python"] = STANDIN.format(python=sys.executable)
+    for name, text in files.items():
+        path = folder / "scripts" / "reproduce" / name
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text if text.startswith(("#", '"""')) else f"#!/bin/sh\n{text}")
+        path.write_text(text)
         path.chmod(0o755)
-    report = tmp_path / "outputs" / "reproduce" / "report_taco_dev_a"
-    (report / "tables").mkdir(parents=True)
-    made_report(report, evaluated("reference"), evaluated("cobalt"))
-    environment = {name: value for name, value in os.environ.items() if name not in ("OUT", "SMOKE", "PLAN")}
+    (folder / "configs").symlink_to(ROOT / "configs")
+    evaluated_rows(folder / "rows.jsonl", [0.25, 0.5], n=6)
 
-    def run():
-        return subprocess.run(
-            [folder / "all.sh"], env=environment | {"PYTHONPATH": str(ROOT)}, capture_output=True, text=True
-        )
+    def run(name: str) -> subprocess.CompletedProcess[str]:
+        given = {key: value for key, value in os.environ.items() if key not in ("OUT", "SMOKE", "PLAN")}
+        command = [folder / "scripts" / "reproduce" / f"{name}.sh"]
+        return subprocess.run(command, env=given | {"PYTHONPATH": str(ROOT)}, capture_output=True, text=True)
 
-    done = run()
+    run.folder = folder
+    return run
+
+
+def test_scripts_from_runs_to_tables_and_all_goes_on_without_what_is_lacking(clone):
+    out, models = clone.folder / "outputs" / "reproduce", ("qwen3-8b", "r1-distill-llama-8b")
+    done = clone("all")
     assert done.returncode == 2 and "not run, see what was said above: released proprietary" in done.stderr
-    assert (tmp_path / "outputs/reproduce/index.html").exists() and "+5.0 [+1.0, +9.0]" in done.stdout
-    (folder / "perturbed.sh").write_text("#!/bin/sh\nexit 1\n")
-    done = run()
+    ran = [line.split() for line in (clone.folder / "runs.txt").read_text().splitlines()]
+    assert [words[3] for words in ran] == [f"configs/{model}.yaml" for model in models]
+    assert all(words[6:8] == ["--share", "outputs/reproduce/shared"] for words in ran)
+    page = (out / "index.html").read_text()
+    for model in models:
+        table = (out / f"report_taco_dev_{model}" / "tables" / "pass_at_1.md").read_text()
+        assert "reference" in table and "cobalt" in table and f"taco_dev_{model}" in page
+        assert f"taco_dev_{model}, last turn" in done.stdout and "cobalt: +0.0 [+0.0, +0.0]" in done.stdout
+    (clone.folder / "scripts/reproduce/perturbed.sh").write_text("#!/bin/sh\nexit 1\n")
+    (clone.folder / "scripts/reproduce/taco_dev.sh").write_text("#!/bin/sh\nexit 0\n")
+    done = clone("all")
     assert done.returncode == 1 and "scripts/reproduce/released.sh" not in done.stdout
 
 
@@ -231,17 +255,6 @@ def check_runs(name: str, out: Path) -> None:
         assert stages[0] == "data" and stages[-1] == "report" and {"train", "evaluate"} <= set(stages)
     made = {f"{run.split()[0].removeprefix('configs/').removesuffix('.yaml')}" for run in runs(name)}
     assert {path.parent.parent.name for path in out.glob("*/*/results.json")} >= made
-
-
-@pytest.mark.slow
-def test_one_script_from_tasks_to_tables(tmp_path):
-    smoke("taco_dev", tmp_path)
-    check_runs("taco_dev", tmp_path)
-    for model in ("qwen3-8b", "r1-distill-llama-8b"):
-        table = (tmp_path / f"report_taco_dev_{model}" / "tables" / "pass_at_1.md").read_text()
-        assert "reference" in table and "cobalt" in table
-    second = json.loads((tmp_path / "r1-distill-llama-8b" / "cobalt" / "stages" / "train.json").read_text())
-    assert second["shared"] is True  # both models are the tiny one here: trained once
 
 
 @pytest.mark.full
@@ -269,6 +282,8 @@ def test_models_of_providers_through_litellm(tmp_path):
 def test_all_scripts_and_one_page_with_every_table(tmp_path):
     seconds = smoke("all", tmp_path)
     check_runs("all", tmp_path)
+    second = json.loads((tmp_path / "r1-distill-llama-8b" / "cobalt" / "stages" / "train.json").read_text())
+    assert second["shared"] is True  # both models are the tiny one here: trained once
     page = (tmp_path / "index.html").read_text()
     for name in (*RESULTS - {"main_livecodebench", "released", "proprietary"}, "perturbed_proprietary",
                  "livecodebench_qwen3-8b-released", "livecodebench_ptb_qwen3-8b",

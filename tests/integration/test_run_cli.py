@@ -3,15 +3,12 @@
 import json
 import re
 import shutil
-import subprocess
-import sys
 from pathlib import Path
 from types import SimpleNamespace
 
+import doors
 import pytest
 import torch
-
-sys.path.append(str(Path(__file__).parents[1] / "unit"))
 from data_rows import lcb, taco, write
 
 from cobalt.config.load import load
@@ -104,9 +101,8 @@ def test_parts_changes_and_sharing(tmp_path, capsys, not_in_verl):
 def test_bad_input_is_one_line_and_exit_code_2(tmp_path, arguments, said):
     (bad := tmp_path / "bad.yaml").write_text("name: x\ntrian: 3\n")
     words = [each.format(good=written(tmp_path), bad=bad) for each in arguments]
-    command = [sys.executable, "-m", "cobalt", "run", "--out", "x", *words]
-    done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, check=False, timeout=60)
-    assert done.returncode == 2 and said in done.stderr
+    done = doors.run("-m", "cobalt", "run", "--out", "x", *words, cwd=tmp_path, code=2)
+    assert said in done.stderr
     assert done.stderr.startswith("error: ") and done.stderr.count("\n") == 1
     assert {path.name for path in tmp_path.iterdir()} == {"bad.yaml", "small.yaml"}
 
@@ -199,7 +195,7 @@ def test_what_is_lacking_is_refused_unless_asked_for_anyway(tmp_path, monkeypatc
 
 @pytest.mark.slow
 def test_stored_submissions_are_trained_on_without_sampling_or_running_any(tmp_path):
-    """A folder of CodeNet's layout, and the groups made from it as a file, train the same model."""
+    """A folder of CodeNet's layout, and the groups made from it as a file, are one training: it is shared."""
     write_tree(tmp_path / "net", tasks=12, submissions=10, seed=0)
     write(tmp_path / "own.jsonl", list(tiny.draw_tasks("dev", 2, 0)))
     settings = [
@@ -210,21 +206,20 @@ def test_stored_submissions_are_trained_on_without_sampling_or_running_any(tmp_p
     text = (ROOT / "configs" / "offline-tiny.yaml").read_text()
     config.write_text(text.replace("../models", str(ROOT / "models")))
 
-    def go(out: str, *more: str) -> Path:
+    def go(out: str, *more: str) -> dict:
         flags = [part for each in (*settings, *more) for part in ("--set", each)]
-        assert run(config, *flags, "--until", "train", out=out) == 0
-        return tmp_path / out
+        assert run(config, *flags, "--until", "train", "--share", str(tmp_path / "shared"), out=out) == 0
+        return json.loads((tmp_path / out / "stages" / "train.json").read_text())
 
     first = go("first")
-    assert not any((first / name).exists() for name in ("collect", "contexts"))
-    facts = json.loads((first / "stages" / "train.json").read_text())["facts"]
-    assert facts["evaluator"] == {} and facts["steps"] == 2  # no evaluator was asked
-    notes = json.loads((first / "train" / "result.json").read_text())["notes"]
+    assert not any((tmp_path / "first" / name).exists() for name in ("collect", "contexts"))
+    assert first["facts"]["evaluator"] == {} and first["facts"]["steps"] == 2  # no evaluator was asked
+    notes = json.loads((tmp_path / "first" / "train" / "result.json").read_text())["notes"]
     assert any("(adapters of rank 2)" in note for note in notes)
-    (tmp_path / "groups.parquet").write_bytes((first / "parquet" / "groups.parquet").read_bytes())
-    other = go("other", "tasks.source=groups.parquet")
-    models = [folder / "train" / "model" / "model.safetensors" for folder in (first, other)]
-    assert models[0].read_bytes() == models[1].read_bytes()
+    groups = (tmp_path / "first" / "parquet" / "groups.parquet").read_bytes()
+    (tmp_path / "groups.parquet").write_bytes(groups)
+    assert not first.get("shared") and go("other", "tasks.source=groups.parquet")["shared"]
+    assert (tmp_path / "other" / "train" / "model" / "model.safetensors").exists()
     for source, said in (
         ("nowhere", "which does not exist: unpack Project CodeNet there"),
         ("mine.yaml", "a file of stored groups is .parquet"),

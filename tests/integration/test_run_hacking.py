@@ -2,15 +2,12 @@
 
 import io
 import json
-import sys
 from dataclasses import asdict, replace
 from pathlib import Path
 
 import pytest
 from aiohttp import web
 from http_server import serving
-
-sys.path.append(str(Path(__file__).parents[1]))
 from report_data import trajectories
 
 from cobalt.config.evaluation_sections import HackAnalysis, Judge

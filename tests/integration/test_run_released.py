@@ -7,6 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import doors
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -58,14 +59,13 @@ def cobalt(*words, folder, **variables):
 
 
 def test_a_run_from_released_files_to_training_data(released, capsys):
-    """In its own process, as typed: nothing is collected; both sets of contexts are the door's."""
+    """As typed: nothing is collected; both sets of contexts are the door's."""
     folder = released.parent
     assert main([str(released), "--out", str(folder / "out"), "--dry_run"]) == 0  # put together in verl, too
     dry = capsys.readouterr().out
     for given in ("trajectories", "dev_trajectories"):
         assert dry.count(f"skipped: collect.{given} is given") == 3
-    done = cobalt("run", released.name, "--out", "out", "--until", "parquet", folder=folder)
-    assert done.returncode == 0, done.stderr
+    doors.run("-m", "cobalt", "run", released.name, "--out", "out", "--until", "parquet", cwd=folder)
     out = folder / "out"
     assert sorted(path.stem for path in (out / "stages").glob("*.json")) == ["contexts", "data", "parquet"]
     model = ["--model_name", ROOT / "models" / "tiny-reference", "--max_prompt_tokens", "320"]
@@ -87,11 +87,10 @@ def test_a_run_from_released_files_to_training_data(released, capsys):
 
 def test_released_trajectories_that_are_not_there_are_said(tmp_path):
     name, said = "configs/qwen3-8b-released.yaml", "data/released/qwen3-8b, which does not exist"
-    dry = cobalt("run", name, "--out", tmp_path / "x", "--dry_run", folder=ROOT)
-    assert dry.returncode == 1 and f"{said}: download" in dry.stdout
-    real = cobalt("run", name, "--out", tmp_path / "x", folder=ROOT)
-    assert real.returncode == 2 and said in real.stderr
-    assert len(real.stderr.splitlines()) == 1 and not (tmp_path / "x").exists()
+    words = ["-m", "cobalt", "run", name, "--out", tmp_path / "x"]
+    assert f"{said}: download" in doors.run(*words, "--dry_run", cwd=ROOT, code=1).stdout
+    real = doors.run(*words, cwd=ROOT, code=2)
+    assert said in real.stderr and len(real.stderr.splitlines()) == 1 and not (tmp_path / "x").exists()
 
 
 def test_layouts_of_task_files(released, tmp_path):
@@ -211,7 +210,7 @@ def shown(found, name):
     return [row[name] for row in found]
 
 
-@pytest.mark.slow
+@pytest.mark.full
 def test_released_tasks_by_their_names_on_the_hub(tmp_path):
     """As `configs/*-released.yaml` name them: which split is which; what is cached needs no hub."""
     config = tmp_path / "hub.yaml"
@@ -219,21 +218,18 @@ def test_released_tasks_by_their_names_on_the_hub(tmp_path):
     named = named.replace("source: ptb", "source: osunlp/TACO-Cobalt-PTB")
     config.write_text(named.replace("trajectories: trajectories", "trajectories: null"))
 
-    def run(out, home):
+    def run(out):
         words = ["run", config, "--out", out, "--until", "data"]
-        return cobalt(*words, folder=tmp_path, HF_ENDPOINT=address, HF_HOME=str(tmp_path / home))
+        return cobalt(*words, folder=tmp_path, HF_ENDPOINT=address, HF_HOME=str(tmp_path / "hf"))
 
     with hub({"osunlp/TACO-Cobalt": MADE / "tasks", "osunlp/TACO-Cobalt-PTB": MADE / "ptb"}) as (address, _):
-        done = {"a": run("a", "hf")}
-    done["b"] = run("b", "hf")
+        done = {"a": run("a")}
+    done["b"] = run("b")
     for name, each in done.items():
         assert each.returncode == 0, each.stderr
         for split, theirs in (("train", "train"), ("dev", "validation")):
             given = rows(MADE / "tasks" / f"{theirs}.jsonl")
             assert rows(tmp_path / name / "tasks" / f"{split}.jsonl") == given
-    nothing = run("c", "no")
-    assert nothing.returncode == 2 and len(nothing.stderr.splitlines()) == 1 and not (tmp_path / "c").exists()
-    assert f"cannot reach {address} for the data set osunlp/TACO-Cobalt" in nothing.stderr
 
 
 @pytest.mark.slow

@@ -30,7 +30,7 @@ def test_a_server_is_started_answers_and_is_ended(tmp_path):
         "import os, subprocess, sys; subprocess.Popen(['sleep', '1000'], start_new_session=True); "
         "os.execv(sys.executable, [sys.executable, *sys.argv[1:]])"
     )
-    server = served(tmp_path, [sys.executable, "-c", script, CHAT[1], "{port}", "0", mark])
+    server = served(tmp_path, [sys.executable, "-c", script, CHAT[1], "{port}", mark])
     try:
         url = server.url()
         with urllib.request.urlopen(f"{url}/v1/models", timeout=20) as response:
@@ -84,7 +84,7 @@ collect: {{samples: 2, turns: 2}}
 train: {{recipe: cobalt}}
 execution:
   workers: 2
-  serving: {{command: [{python}, {script}, "{{port}}", "{delay}", "{mark}"]}}
+  serving: {{command: [{python}, {script}, "{{port}}", "{mark}"]}}
 """
 
 
@@ -95,7 +95,7 @@ def test_a_run_serves_its_model_is_killed_and_continues(tmp_path):
         (tmp_path / f"{name}.jsonl").write_text("".join(rows))
     given = {"model": ROOT / "models/tiny-reference", "python": sys.executable, "script": CHAT[1]}
     mark = f"mark-{tmp_path.name}"
-    run = RunProcess(tmp_path / "served.yaml", CONFIG.format(**given, delay=0.5, mark=mark))
+    run = RunProcess(tmp_path / "served.yaml", CONFIG.format(**given, mark=mark))
     journal = run.out / "collect" / "trajectories.jsonl.journal"
     process = run.start("--until", "judge")
     run.until(process, lambda: journal.exists() and journal.stat().st_size)

@@ -48,37 +48,27 @@ def setup(clone, *variables, path="/usr/local/bin:/usr/bin:/bin"):
 THIS = f'exec "{sys.executable}" "$@"'
 
 
-def test_another_system(clone):
-    pretend(clone, uname="echo Darwin", python3_11=THIS)
-    assert "Linux is needed (this is Darwin)" in setup(clone)
-
-
-def test_no_fitting_python(clone):
-    pretend(clone, python3_12="exit 127", python3_11="exit 1", python3="exit 1")
-    message = setup(clone)
-    assert "Python 3.11 or 3.12 is needed" in message and "make setup PYTHON=" in message
-
-
-def test_a_python_without_venv(clone):
-    without = f'case "$*" in *ensurepip*) exit 1;; esac; {THIS}'
-    pretend(clone, python3_12="exit 1", python3_11=without, python3="exit 1")
-    message = setup(clone)
-    assert "python3.11 cannot make virtual environments" in message and "python3-venv" in message
+NO_VENV = f'case "$*" in *ensurepip*) exit 1;; esac; {THIS}'
+NO_DISK = "echo Filesystem 1024-blocks Used Available; echo disk 9000000 5000000 4000000"
+OLD = {"python3_12": "exit 127", "python3_11": "exit 1", "python3": "exit 1"}
 
 
 @pytest.mark.parametrize(
-    ("python", "message"),
-    [("no-such-python", "was not found"), ("old-python", "is not Python 3.11 or 3.12")],
-)
-def test_a_wrong_choice(clone, python, message):
-    pretend(clone, **{"old-python": "exit 1"})
-    assert f"PYTHON={python} {message}" in setup(clone, f"PYTHON={python}")
-
-
-def test_too_little_disk(clone):
-    table = "echo Filesystem 1024-blocks Used Available; echo disk 9000000 5000000 4000000"
-    pretend(clone, df=table, python3_11=THIS)
-    assert "5 GB of free disk are needed here, 3 GB are free" in setup(clone, "PYTHON=python3.11")
+    ("programs", "variables", "said"),
+    [
+        ({"uname": "echo Darwin", "python3_11": THIS}, (), ["Linux is needed (this is Darwin)"]),
+        (OLD, (), ["Python 3.11 or 3.12 is needed", "make setup PYTHON="]),
+        (OLD | {"python3_11": NO_VENV}, (), ["python3.11 cannot make virtual environments", "python3-venv"]),
+        ({}, ("PYTHON=no-such-python",), ["PYTHON=no-such-python was not found"]),
+        ({"old-python": "exit 1"}, ("PYTHON=old-python",), ["PYTHON=old-python is not Python 3.11 or 3.12"]),
+        ({"df": NO_DISK, "python3_11": THIS}, ("PYTHON=python3.11",),
+         ["5 GB of free disk are needed here, 3 GB are free"]),
+    ],
+)  # fmt: skip
+def test_what_is_lacking_is_said_before_anything_is_made(clone, programs, variables, said):
+    pretend(clone, **programs)
+    message = setup(clone, *variables)
+    assert all(each in message for each in said), message
 
 
 def test_a_broken_environment_is_left_for_the_user_to_delete(clone):

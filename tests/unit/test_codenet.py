@@ -3,14 +3,11 @@
 import csv
 import json
 import signal
-import sys
 from pathlib import Path
 from types import SimpleNamespace
 
 import pyarrow.parquet as pq
 import pytest
-
-sys.path.append(str(Path(__file__).parent))
 from test_tiny import run_plainly
 
 from cobalt.data import main as data_main

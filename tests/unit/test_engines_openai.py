@@ -182,7 +182,8 @@ async def test_any_address_of_a_vllm_server_will_do(root):
     [
         ("vllm", "m", "localhost:8000", "http://"),
         ("litellm", None, None, "--model_name"),
-        ("nope", "m", None, "choose one of"),
+        ("nope", "m", None, "unknown engine 'nope': choose one of"),
+        ("openai", None, None, "--model_name"),
         ("transformers", None, None, "--model_name"),
         ("openai", "m", None, "--base_url"),
         ("openai", "m", "localhost:8000", "http://"),

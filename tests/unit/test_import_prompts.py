@@ -1,10 +1,9 @@
 """Prompts out of a clone: put together in the ways that Python programs put strings together."""
 
 import json
-import sys
-from pathlib import Path
 
 import pytest
+from import_prompts import find, main
 
 from cobalt.errors import InputError
 from cobalt.prompts import (
@@ -15,9 +14,6 @@ from cobalt.prompts import (
     VERDICT_MARKER,
     load,
 )
-
-sys.path.append(str(Path(__file__).parents[2] / "scripts"))
-from import_prompts import find, main
 
 FEEDBACK = f"It ran.\n\n{FEEDBACK_MARKER}\n"
 PASSED = f"{ALL_PASSED_MARKER}. Look again."

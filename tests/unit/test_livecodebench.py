@@ -4,11 +4,11 @@ import base64
 import contextlib
 import json
 import pickle
-import sys
 import zlib
 from pathlib import Path
 
 import pytest
+from data_rows import lcb, pack, read, write
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -26,9 +26,6 @@ from cobalt.tasks.livecodebench import (
     locate,
     main,
 )
-
-sys.path.append(str(Path(__file__).parent))
-from data_rows import lcb, pack, read, write
 
 MARKER = Path("/tmp/cobalt-hostile-pickle-was-run")
 

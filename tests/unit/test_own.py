@@ -99,5 +99,7 @@ def test_statements_and_tasks_of_ones_own():
     for tests in ([("1", "2")], [("1", 2), ("1", "2")]):
         with pytest.raises(InputError, match="task 'mine'"):
             make_task("mine", "Add.", tests)
+    with pytest.raises(InputError, match="'id' must be"):
+        make_task("", "Add.", [("1 2", "3"), ("2 2", "4")])
     with pytest.raises(InputError, match="x:1: none of the fields"):
         statement_of({"id": 1}, "x:1")

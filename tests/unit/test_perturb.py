@@ -2,11 +2,10 @@
 
 import json
 import random
-import sys
 from collections import Counter
-from pathlib import Path
 
 import pytest
+from data_rows import read, task, write
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -14,9 +13,6 @@ from cobalt.errors import InputError
 from cobalt.evaluator.checker import PUBLISHED, encode
 from cobalt.tasks.perturb import main, perturb
 from cobalt.testcases import TestCases
-
-sys.path.append(str(Path(__file__).parent))
-from data_rows import read, task, write
 
 OUTPUTS = st.lists(st.sampled_from(["1", "2", "3", " 1\n", "2\n", ""]), max_size=9)
 ADDED = ["modified_test_cases", "perturbed_public_test_cases"]

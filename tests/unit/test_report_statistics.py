@@ -61,7 +61,9 @@ def test_the_gain_is_paired_by_task(arms):
 
 
 def test_the_slot_table_counts_also_and_only(arms):
-    table = {(row["slot"], row["kind"]): row for row in by_slot(arms[1], arms[0], SLOTS, seed=0)}
+    rows = by_slot(arms[1], arms[0], SLOTS, seed=0)
+    assert by_slot(arms[1], arms[0], (), seed=0) == rows  # by what the tasks' rows say
+    table = {(row["slot"], row["kind"]): row for row in rows}
     assert {key: row["n"] for key, row in table.items()} == {
         ("constant", "also"): 10, ("constant", "only"): 5, ("format", "also"): 10, ("format", "only"): 5,
         ("nothing", "only"): 5,
@@ -73,6 +75,11 @@ def test_the_slot_table_counts_also_and_only(arms):
         None,
     ]  # five structures
     assert table["format", "only"]["ci95"] == [None, None]  # five tasks
+
+
+def test_there_is_no_slot_table_where_nobody_says_what_is_vague(tmp_path):
+    arm = Arm(rated(tmp_path / "one.jsonl", OLD))
+    assert by_slot(arm, arm, (), seed=0) == []
 
 
 def test_files_that_are_no_result_are_refused(tmp_path):

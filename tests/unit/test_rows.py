@@ -1,28 +1,22 @@
 """Rows by name: JSON lines, compressed or not, Parquet, folders; checks on rows; test suites."""
 
-import asyncio
 import datetime
 import gzip
 import json
-import sys
-from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from data_rows import read, write
 from hypothesis import given
 from hypothesis import strategies as st
 
 from cobalt.convert import Rejects, checked
 from cobalt.errors import BadRequest, InputError
 from cobalt.output import row_ids
-from cobalt.pipeline import run_rows
 from cobalt.rollouts.inputs import Source
 from cobalt.rows import UniqueIds, open_rows, require, row_id
 from cobalt.testcases import TestCases
-
-sys.path.append(str(Path(__file__).parent))
-from data_rows import read, write
 
 ROWS = [{"id": i, "text": f"row {i} é"} for i in range(5)]
 
@@ -118,13 +112,6 @@ def test_one_as_a_number_and_as_a_text_are_two_ids_everywhere(tmp_path):
     path, ids = write(tmp_path / "x.jsonl", rows), UniqueIds()
     assert [ids(row, where) for where, row in open_rows(path)] == [1, "1"]
     assert Source(str(path), lambda row, where: None).ids == list(row_ids(path)) == [1, "1"]
-
-    async def work(row):
-        return row
-
-    for _ in range(2):
-        done = asyncio.run(run_rows(rows, work, output=tmp_path / "o.jsonl", concurrency=1, settings={}))
-    assert (done.total, done.resumed) == (2, 2)
     for again in rows:
         with pytest.raises(InputError, match="occurs twice"):
             ids(again, "x:3")

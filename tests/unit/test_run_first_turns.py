@@ -2,11 +2,8 @@
 
 import asyncio
 import json
-import sys
 from dataclasses import replace
-from pathlib import Path
 
-sys.path.append(str(Path(__file__).parent))
 from rollout_tools import ScriptedEngine, ScriptedJudge, fence, task
 
 from cobalt.engines.base import Sampling

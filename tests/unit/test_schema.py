@@ -2,20 +2,16 @@
 
 import json
 import runpy
-import sys
 from pathlib import Path
 
 import pytest
+from data_rows import lcb, taco, task, write
+from golden_contexts import expected, rows
 
 from cobalt.contexts.parquet import build_parquet
 from cobalt.data import BEGIN, END, Checker, main
 from cobalt.errors import InputError
 from cobalt.kinds import KINDS, field_table, kind_of, type_problem
-
-sys.path.append(str(Path(__file__).parent))
-sys.path.append(str(Path(__file__).parents[1] / "golden"))
-from data_rows import lcb, taco, task, write
-from golden_contexts import expected, rows
 
 ROOT = Path(__file__).parents[2]
 TESTS = {"inputs": ["1"], "outputs": ["1"]}

@@ -4,11 +4,10 @@ import json
 import os
 import random
 import signal
-import sys
 import time
-from pathlib import Path
 
 import pytest
+from golden_contexts import BARE, FAILED, GOLDEN, PASSED, WordTokenizer, expected, row, rows
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -17,9 +16,6 @@ from cobalt.contexts.slice import slices
 from cobalt.contexts.trajectories import read_trajectories
 from cobalt.convert import CHUNK, in_order
 from cobalt.errors import InfraError, InputError
-
-sys.path.append(str(Path(__file__).parents[1] / "golden"))
-from golden_contexts import BARE, FAILED, GOLDEN, PASSED, WordTokenizer, expected, row, rows
 
 
 def dialogue(*passed):

@@ -2,10 +2,10 @@
 
 import asyncio
 import json
-import sys
 from pathlib import Path
 
 import pytest
+from data_rows import STATEMENT, many_taco, read, taco, write
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -17,9 +17,6 @@ from cobalt.rows import Rows, open_rows
 from cobalt.tasks.own import statement_key
 from cobalt.tasks.taco import TacoSettings, build_taco, choose_dev, main
 from cobalt.tasks.taco_rows import TacoTask, capped, filter_row, flatten, try_references
-
-sys.path.append(str(Path(__file__).parent))
-from data_rows import STATEMENT, many_taco, read, taco, write
 
 NO_RUNS = TacoSettings(max_solutions=0, dev_size=2)
 CALLS = [[[i], 1] for i in range(8)]

@@ -121,7 +121,7 @@ def test_later_files_and_overrides_win():
         "cobalt.max_masked_share=0.3",
     ]
     config = compose("multi_turn", "cpu", "tiny", values, overrides)
-    assert config.data.max_prompt_length == 320 and config.data.seed == 7
+    assert config.data.max_prompt_length == 960 and config.data.seed == 7
     assert (config.data.train_files, config.data.val_files) == (text, "theirs")
     sampler = config.trainer.v1.sampler.sampler_kwargs
     assert (sampler.samples_per_prompt, sampler.max_masked_share, sampler.poll_interval_s) == (4, 0.3, 0.02)
