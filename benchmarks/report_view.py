@@ -42,29 +42,48 @@ SEARCH = """async words => {
 
 
 @contextlib.contextmanager
-def opened(page: Path, address: str, selector: str) -> Iterator[tuple[Any, float]]:
-    """A visit in a new browser: its tab, and seconds until what `selector` names was visible."""
+def chromium() -> Iterator[Any]:
+    """A browser."""
     from playwright.sync_api import sync_playwright
 
     names = ("chromium", "chromium-browser", "google-chrome")
     found = next(filter(None, map(shutil.which, names)), None)
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=found, args=["--no-sandbox", "--disable-gpu"])
-        tab = browser.new_page(viewport={"width": 1300, "height": 900})
-        began = time.monotonic()
-        tab.goto(page.as_uri() + address, wait_until="commit")
-        tab.wait_for_selector(selector, state="visible")
-        yield tab, time.monotonic() - began
+        yield browser
         browser.close()
+
+
+@contextlib.contextmanager
+def opened(browser: Any, page: Path, address: str, selector: str) -> Iterator[tuple[Any, float]]:
+    """A visit in a new context: its tab, and seconds until what `selector` names was visible."""
+    context = browser.new_context(viewport={"width": 1300, "height": 900})
+    tab = context.new_page()
+    began = time.monotonic()
+    tab.goto(page.as_uri() + address, wait_until="commit")
+    tab.wait_for_selector(selector, state="visible")
+    yield tab, time.monotonic() - began
+    context.close()
+
+
+def visits(page: Path, address: str, selector: str, count: int) -> list[float]:
+    """Seconds of `count` visits until what `selector` names is visible."""
+    seconds = []
+    with chromium() as browser:
+        for _ in range(count):
+            with opened(browser, page, address, selector) as (_tab, spent):
+                seconds.append(spent)
+    return seconds
 
 
 def searches(page: Path, count: int) -> dict[str, list[float]]:
     """Milliseconds of searches: the first of a visit, begun when the list is seen, and those after it."""
     found: dict[str, list[float]] = {"search at once": [], "search": []}
-    for _ in range(count):
-        with opened(page, *VIEWS["list"]) as (tab, _seconds):
-            found["search at once"].append(tab.evaluate(SEARCH, WORDS[-1]))
-            found["search"] += [tab.evaluate(SEARCH, words) for words in WORDS]
+    with chromium() as browser:
+        for _ in range(count):
+            with opened(browser, page, *VIEWS["list"]) as (tab, _seconds):
+                found["search at once"].append(tab.evaluate(SEARCH, WORDS[-1]))
+                found["search"] += [tab.evaluate(SEARCH, words) for words in WORDS]
     return found
 
 
@@ -99,10 +118,7 @@ def main(argv: list[str] | None = None) -> int:
             where = address.format(run="big")
             if "{" in address and args.report:
                 continue  # the names of its runs are not known here
-            found = []
-            for _ in range(args.visits):
-                with opened((folder / PAGE).resolve(), where, selector) as (_tab, seconds):
-                    found.append(seconds)
+            found = visits((folder / PAGE).resolve(), where, selector, args.visits)
             print(f"{name}: median {statistics.median(found):.2f} s, longest {max(found):.2f} s")
         for name, spent in searches((folder / PAGE).resolve(), args.visits).items():
             print(f"{name}: median {statistics.median(spent):.0f} ms, longest {max(spent):.0f} ms")
