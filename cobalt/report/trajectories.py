@@ -92,7 +92,10 @@ def task_chunk(row: Row, hacked: Mapping[Place, str | None]) -> dict[str, Any]:
     diffs: dict[str, list[list[Any]]] = {}
     samples = []
     public = _tests(row.get("perturbed_public_test_cases") or row.get("public_test_cases"))
-    for sample, messages in enumerate(row.get("conversations") or []):
+    posed = row.get("instruction") or row.get("question")
+    single = [[{}, {"content": posed}, {"content": text}] for text in row.get("responses") or []]
+    conversations = row.get("conversations") or single
+    for sample, messages in enumerate(conversations):
         turns, before = [], None
         for turn in range(len(row["all_pass_rates"][sample])):
             at = 2 * turn + 2
@@ -119,7 +122,7 @@ def task_chunk(row: Row, hacked: Mapping[Place, str | None]) -> dict[str, Any]:
             turns.append(made)
             before = number
         samples.append(turns)
-    opening = (row.get("conversations") or [[]])[0]
+    opening = conversations[0] if conversations else []
     system, user = (str(opening[i].get("content") or "") if len(opening) > i else "" for i in (0, 1))
     return frame | {
         "id": row["id"],

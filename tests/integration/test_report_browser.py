@@ -349,10 +349,11 @@ def test_two_runs_side_by_side_by_keys_alone(report, visit):
         assert f"{['reference', 'cobalt'][run]} · sample 1" in half.inner_text()
     page.keyboard.press("ArrowRight")
     page.wait_for_selector("text=Program of turn 4")
+    page.locator(".pickers select").nth(1).focus()
     page.select_option(".pickers select >> nth=1", value="3")
     page.wait_for_selector(".half h3:has-text('reference · sample 3')")
     assert page.evaluate("document.activeElement.dataset.key") == "sample"  # the focus stays where it was
-    assert page.evaluate("location.hash").endswith("/3?beside=reference&beside_sample=3")
+    assert page.evaluate("location.hash").endswith("/4?beside=reference&beside_sample=3")
     page.reload()
     page.wait_for_selector(".half h3:has-text('reference · sample 3')")
     page.locator("#detail").focus()
@@ -362,7 +363,7 @@ def test_two_runs_side_by_side_by_keys_alone(report, visit):
 
 
 def test_copies_download_and_strange_texts(tiny, visit):
-    page = visit(tiny, "#/t/cobalt/" + str(data(tiny, "index.js")["tasks"][0]["id"]) + "/0/1", size="phone")
+    page = visit(tiny, "#/t/cobalt/" + str(data(tiny, "index.js")["tasks"][0]["id"]) + "/0/2", size="phone")
     page.wait_for_selector(".diff")
     page.evaluate("navigator.clipboard.writeText = async text => { window.copied = text; }")
     chunk = data(tiny, "r1/0/0.js")

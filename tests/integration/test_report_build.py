@@ -238,6 +238,12 @@ def test_one_program_ragged_rows_with_faults_and_bare_rows_make_a_report(tmp_pat
     ]]}  # fmt: skip
     first, second = task_chunk(row, {})["samples"][0]
     assert first == {"c": None, "r": None, "f": "f"} and second == {"c": 0, "r": 1.0, "x": "x\ny"}
+    single = {"id": 0, "all_pass_rates": [[1.0]], "instruction": "u", "responses": ["x\n```\n1\n```"]}
+    chunk = task_chunk(single, {})
+    assert chunk["samples"] == [[{"c": 0, "r": 1.0, "x": "x"}]] and (chunk["codes"], chunk["user"]) == (
+        ["1"],
+        "u",
+    )
     write_jsonl(tmp_path / "bare_eval.jsonl", [{k: v for k, v in row.items() if k != "conversations"}])
     report = build([str(tmp_path / "bare_eval.jsonl")], tmp_path / "report")
     assert report["runs"][0]["summary"]["pass_at_1"] == [None, 1.0]
