@@ -38,17 +38,19 @@ class Family:
         try:
             given = yaml.safe_load(path.read_text(encoding="utf-8"))
             self.statement, self.program, self.input = (
-                given[key] for key in ("statement", "program", "input")
+                str(given[key]) for key in ("statement", "program", "input")
             )
-            self.values, self.parts = given.get("values") or {}, given["parts"]
+            self.values, self.parts = dict(given.get("values") or {}), given["parts"]
             for name, alternatives in self.parts.items():
+                if f"{{{name}}}" not in self.statement or f"{{{name}}}" not in self.program:
+                    raise InputError(f"{path}: {{{name}}}, a part, must stand in statement and program")
                 for number, each in enumerate(alternatives, start=1):
                     missing = {"says", "code"} - {*each}
                     if missing:
                         raise InputError(f"{path}: part '{name}', alternative {number}: no '{missing.pop()}'")
         except (OSError, yaml.YAMLError) as error:
             raise InputError(f"{path}: {' '.join(str(error).split())}") from None
-        except (KeyError, TypeError, AttributeError) as error:
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise InputError(f"{path}: needs statement, program, input and parts ({error})") from None
         self.path = path
 
@@ -69,7 +71,7 @@ class Family:
     ) -> Row | None:
         """A random task; None if its program fails, or the first test does not show what is left open."""
         chosen = {part: each[i] for (part, each), i in zip(self.parts.items(), combination, strict=True)}
-        phrases = {part: rng.choice(_several(each["says"])) for part, each in chosen.items()}
+        phrases = {part: str(rng.choice(_several(each["says"]))) for part, each in chosen.items()}
         told = {hole for phrase in phrases.values() for hole in _HOLE.findall(phrase)}
         holes: dict[str, list[Any]] = dict(self.values)
         for each in chosen.values():
@@ -88,14 +90,14 @@ class Family:
             for value in holes[hole] if value != picked[hole]
         ]  # fmt: skip
         slips = [
-            self._written(code | {part: slip}, picked)
+            self._written(code | {part: str(slip)}, picked)
             for part, each in chosen.items() for slip in _several(each.get("slips", []))
         ]  # fmt: skip
         tests = self._tests(rng, right)
         if tests is None or any(printed(other, i) == o for other in others for i, o in tests[:1]):
             return None
         return make_task(
-            name, _filled(self.statement, phrases | picked), tests, public=PUBLIC, prompts=prompts,
+            name, _filled(self.statement, phrases | picked).strip(), tests, public=PUBLIC, prompts=prompts,
             difficulty=f"{len(left_open)} left open", slots=left_open,
             group="/".join(f"{part} {i + 1}" for part, i in zip(self.parts, combination, strict=True)),
             programs=[right, *others, *slips],
@@ -120,7 +122,7 @@ class Family:
 
 
 def _several(value: Any) -> list[Any]:
-    return value if isinstance(value, list) else [value]
+    return value if isinstance(value, list) and value else [value]
 
 
 def _filled(text: str, values: dict[str, Any]) -> str:

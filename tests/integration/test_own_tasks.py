@@ -95,6 +95,8 @@ def test_a_model_is_made_speaks_and_meets_words_it_does_not_know(made: Path) -> 
     [
         ("program:", "programm:", "needs statement, program, input and parts ('program')"),
         ("statement:", "statement: [", "words.yaml: "),
+        ("kommen. {first}", "kommen.", "{first}, a part, must stand in statement and program"),
+        ("values: {sign:", "values: [sign] #", "needs statement, program, input and parts"),
         ("code: a = b", "kode: a = b", "part 'first', alternative 4: no 'code'"),
         ("code: a = b", "code: 'a = = b'", "not Python"),
         ("import random; print(", "print(1 / 0, ", "'input' fails or prints nothing"),
