@@ -86,7 +86,7 @@ def check(job: Job, to_do: Collection[str], *, dry: bool) -> Findings:
 
 
 def _lengths(job: Job) -> None:
-    """The lengths that a configuration asks for, against those the model was made for, where they are known."""
+    """The lengths that a configuration asks for, against the lengths of the model where those are known."""
     train, context, sampled = job.config.train, job.config.model.max_context, job.config.sampling.max_tokens
     config = json.loads((job.model / "config.json").read_text("utf-8")) if isinstance(job.model, Path) else {}
     made = config.get("max_position_embeddings") if not config.get("rope_scaling") else None
