@@ -7,14 +7,13 @@ from __future__ import annotations
 
 import contextlib
 import json
-from collections.abc import Hashable, Iterable, Iterator, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from cobalt.errors import InputError
 from cobalt.files import settings_hash
-from cobalt.manifest import read_manifest
 from cobalt.rows import Row, read_rows, require, row_id
 from cobalt.stats import Interval
 
@@ -288,21 +287,3 @@ def _folder_apart(path: Path, others: Sequence[Path]) -> str:
         if len({folders[height].name for folders in above}) == len(above):
             return path.absolute().parents[height].name
     return path.absolute().parent.name
-
-
-def lineage(path: Path) -> Iterator[tuple[Path, dict[str, Any]]]:
-    """A file with its manifest, then what it was made from, as far as that can be found."""
-    seen = set[Path]()
-    while path.absolute() not in seen and (manifest := read_manifest(path)) is not None:
-        yield path, manifest
-        seen.add(path.absolute())
-        before = ((manifest.get("inputs") or {}).get("input_file") or {}).get("path")
-        # Paths in manifests are as they were given, so they may be relative to another folder.
-        near = [Path(before), path.with_name(Path(before).name)] if before else []
-        path = next((each for each in near if each.exists() and each.absolute() not in seen), path)
-
-
-def model_of(path: Path) -> str | None:
-    """The model that made evaluated rows, as the manifest of the file they were made from names it."""
-    models = (manifest.get("settings", {}).get("model") for _, manifest in lineage(path))
-    return next((str(model) for model in models if model is not None), None)

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from cobalt.evaluation.evaluated_rows import lineage, model_of
+from cobalt.manifest import read_manifest
 
 RUN_FILE = "run.json"
 SPLITS = ("train", "dev", "heldout")
@@ -31,6 +31,24 @@ class Origin:
     config: str | None = None
     changed: tuple[str, ...] = ()
     smoke: bool = False
+
+
+def lineage(path: Path) -> Iterator[tuple[Path, dict[str, Any]]]:
+    """A file with its manifest, then what it was made from, as far as that can be found."""
+    seen = set[Path]()
+    while path.absolute() not in seen and (manifest := read_manifest(path)) is not None:
+        yield path, manifest
+        seen.add(path.absolute())
+        before = ((manifest.get("inputs") or {}).get("input_file") or {}).get("path")
+        # Paths in manifests are as they were given, so they may be relative to another folder.
+        near = [Path(before), path.with_name(Path(before).name)] if before else []
+        path = next((each for each in near if each.exists() and each.absolute() not in seen), path)
+
+
+def model_of(path: Path) -> str | None:
+    """The model that made evaluated rows, as the manifest of the file they were made from names it."""
+    models = (manifest.get("settings", {}).get("model") for _, manifest in lineage(path))
+    return next((str(model) for model in models if model is not None), None)
 
 
 def origin(path: Path) -> Origin:

@@ -16,8 +16,9 @@ from typing import Any
 from cobalt.cli import parser
 from cobalt.errors import InputError
 from cobalt.evaluation.evaluate import programs_of, summary_path
-from cobalt.evaluation.evaluated_rows import Outcomes, bounds, model_of
+from cobalt.evaluation.evaluated_rows import Outcomes, bounds
 from cobalt.evaluation.format import interval, percent
+from cobalt.evaluation.origin import model_of
 from cobalt.files import atomic_write
 from cobalt.manifest import write_manifest
 from cobalt.output import write_jsonl
@@ -74,15 +75,14 @@ def turn_errors(
                 (turn, turn in found, swapped.was_shown(row, sample, turn)) for turn in range(1, len(rates))
             ]
     random.Random(seed).shuffle(cases)
-    places = [place for place, _ in cases]
+    places = [list(place) for place, _ in cases]
     counts = {
         "cases": len(places),
-        "trajectories": len({place[:2] for place in places}),
+        "trajectories": len({tuple(place[:2]) for place in places}),
         "problems": len({place[0] for place in places}),
     }
     model = model_of(source.path) if source.path else None
-    summary = {"schema": 1, "match": match, "model": model, **counts, **_rates(chances)}
-    summary["places"] = [list(place) for place in places]
+    summary = {"schema": 1, "match": match, "model": model, **counts, **_rates(chances), "places": places}
     write_jsonl(output, (case for _, case in cases))
     atomic_write(summary_path(output), json.dumps(summary, indent=1, allow_nan=False) + "\n")
     sha256 = {"input_sha256": source.sha256, "data_sha256": perturbed.sha256}

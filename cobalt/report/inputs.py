@@ -10,8 +10,8 @@ from typing import Any
 
 from cobalt.errors import InputError
 from cobalt.evaluation.evaluate import summary_path
-from cobalt.evaluation.evaluated_rows import lineage, named_paths
-from cobalt.evaluation.origin import RUN_FILE
+from cobalt.evaluation.evaluated_rows import named_paths
+from cobalt.evaluation.origin import RUN_FILE, lineage
 from cobalt.evaluation.verdicts import content_hash
 from cobalt.files import file_sha256
 from cobalt.manifest import manifest_path, read_manifest
