@@ -61,10 +61,10 @@ class Summary:
         """Take the counts of another part of the input into account."""
         for name, value in vars(other).items():
             mine = getattr(self, name)
-            if name == "longest_prompt":
-                self.longest_prompt = max(mine, value)
-            elif isinstance(mine, dict):
+            if isinstance(mine, dict):
                 mine.update({key: mine.get(key, 0) + count for key, count in value.items()})
+            elif name == "longest_prompt":
+                self.longest_prompt = max(mine, value)
             else:
                 setattr(self, name, mine + value)
 
@@ -77,28 +77,25 @@ class Summary:
         """What was assumed and what is missing, one sentence each."""
         found = [f"{count} tasks: {_ASSUMED[name]}" for name, count in self.assumed.items() if count]
         if self.tasks and self.skipped == self.tasks:
-            found.append("every task was skipped: the model solves all in one turn; harder tasks teach more")
+            found.append("every task was skipped, being solved in one turn; harder tasks teach more")
         elif self.tasks and not self.candidates:
             found.append(
-                "no trajectory was kept, so contexts are bare statements and none shows feedback: kept is "
-                "a dialogue whose programs differ in their pass rates and of which, for training, one passes "
-                "every test; more samples, more turns or easier tasks give some"
+                "no trajectory was kept (pass rates must differ, and for training one program pass all), so "
+                "no context shows feedback; more samples, more turns or easier tasks give some"
             )
         if self.unjudged:
-            found.append(
-                f"{self.unjudged} trajectories left out: a program has no verdict "
-                "(run the hidden-test stage again to retry)"
-            )
+            again = "a program has no verdict (run the hidden-test stage again to retry)"
+            found.append(f"{self.unjudged} trajectories left out: {again}")
         return found
 
     def lines(self) -> list[str]:
         """The report for a terminal."""
+        kept = f"{self.kept} kept of {self.tasks_with_trajectories} tasks"
         depths = ", ".join(f"{count} showing {programs}" for programs, count in self.by_depth.items())
         stops = ", ".join(f"{count} {name}" for name, count in self.stops.items())
         return [
             f"tasks: {self.tasks} read, {self.skipped} skipped (every single-turn sample solves them)",
-            f"trajectories: {self.candidates} candidates, {self.kept} kept "
-            f"of {self.tasks_with_trajectories} tasks",
+            f"trajectories: {self.candidates} candidates, {kept}",
             f"contexts: {self.contexts} (by programs shown: {depths})",
             f"slicing stopped early: {stops}",
             f"longest sliced prompt: {self.longest_prompt} tokens",

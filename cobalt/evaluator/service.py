@@ -28,7 +28,8 @@ from cobalt.errors import BadRequest, InfraError
 from cobalt.evaluator.checker import Rule
 from cobalt.evaluator.local import LocalEvaluator
 from cobalt.evaluator.metrics import ReplicaMetrics
-from cobalt.evaluator.remote import DEPLOYMENT, TOKEN_VARIABLE, canary, parse_request
+from cobalt.evaluator.remote import DEPLOYMENT, TOKEN_VARIABLE
+from cobalt.evaluator.requests import canary, parse_request
 from cobalt.sandbox.limits import Limits
 from cobalt.schema import ExecutionResult
 

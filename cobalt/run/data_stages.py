@@ -13,10 +13,19 @@ from cobalt.contexts.parquet import build_parquet
 from cobalt.files import plain
 from cobalt.output import write_jsonl
 from cobalt.rows import Row, read_rows, require
+from cobalt.run.dialogues import judged, multi_turn, single_turn
 from cobalt.run.given import local_trajectories, trajectories
-from cobalt.run.job import Job, judged, multi_turn, single_turn
+from cobalt.run.job import Job
 from cobalt.run.stage_cache import Outcome, Stage
-from cobalt.run.task_files import is_split, local_sources, rows, stored_programs, task_files, write_tasks
+from cobalt.run.task_files import (
+    is_split,
+    local_sources,
+    openings,
+    rows,
+    stored_programs,
+    task_files,
+    write_tasks,
+)
 from cobalt.schema import EvalRow, SingleTurnRow
 from cobalt.tasks.own import complete
 
@@ -54,12 +63,10 @@ def _data(job: Job) -> Stage:
 
     def run() -> Outcome:
         counts, left_out, shared = write_tasks(job)
-        said = [f"warning: {each}" for each in shared]
         if left_out:
-            said.insert(0, f"{left_out} training tasks left out: development or held-out tasks say the same")
-        if job.view is not None:
-            for each in said:
-                job.view.note(each)
+            job.note(f"{left_out} training tasks left out: development or held-out tasks say the same")
+        for each in shared:
+            job.note(f"warning: {each}")
         facts = {"splits": counts, "left_out": left_out, "shared": shared}
         return Outcome(0, sum(counts.values()), facts)
 
@@ -134,7 +141,7 @@ def _cut(job: Job) -> dict[str, Any]:
 
 
 def _contexts(job: Job) -> Stage:
-    own, config = _collected(job, "judged"), job.config.contexts
+    own = _collected(job, "judged")
     targets = {"train": job.path("contexts", "train.jsonl")}
     if job.config.validates_on_trajectories:
         targets["dev"] = job.path("contexts", "validation.jsonl")
@@ -147,12 +154,9 @@ def _contexts(job: Job) -> Stage:
             )
             for split, target in targets.items()
         }  # fmt: skip
-        if config.partial and job.view is not None:
-            for said in (each for one in made.values() for each in one.warnings):
-                job.view.note(f"warning: {said}")
-        tasks, contexts = (
-            sum(getattr(each, name) for each in made.values()) for name in ("tasks", "contexts")
-        )
+        for said in (each for one in made.values() for each in one.warnings if job.config.contexts.partial):
+            job.note(f"warning: {said}")
+        tasks, contexts = (sum(getattr(one, of) for one in made.values()) for of in ("tasks", "contexts"))
         return Outcome(tasks, contexts, {split: plain(each) for split, each in made.items()})
 
     return Stage(
@@ -246,7 +250,7 @@ def _parquet(job: Job) -> Stage:
         read, written = 0, dict[str, int]()
         if config.on_contexts:
             # verl asks for a file of validation in any case.
-            made = build_parquet(contexts, cut or _openings(job), many, kind="multi_turn").splits["train"]
+            made = build_parquet(contexts, cut or openings(job), many, kind="multi_turn").splits["train"]
             read, written["multi_turn"] = made.read, made.written
         elif stored:
             many.mkdir(parents=True, exist_ok=True)
@@ -293,14 +297,3 @@ def _write_groups(job: Job, target: Path) -> tuple[int, int]:
         shutil.copyfile(source, target)  # training checks every row
         groups = int(parquet.read_metadata(target).num_rows)
     return groups, groups
-
-
-def _openings(job: Job) -> list[dict[str, Any]]:
-    """Contexts without programs for the development tasks."""
-    return [
-        {
-            "example_id": row["id"], "conversation": job.prompts.messages(row["instruction"]),
-            "test_cases": row["test_cases"], "difficulty": row["difficulty"], "prev_best_pass_rate": 0.0,
-        }
-        for _, row in read_rows(_task(job, "dev"))
-    ]  # fmt: skip

@@ -19,7 +19,8 @@ from cobalt.files import plain
 from cobalt.output import write_jsonl
 from cobalt.rollouts.settings import MultiTurnSettings
 from cobalt.rows import read_rows
-from cobalt.run.job import Job, evaluation
+from cobalt.run.dialogues import evaluation
+from cobalt.run.job import Job
 from cobalt.run.stage_cache import Outcome, Stage
 from cobalt.run.task_files import perturbed, rows, set_path
 
@@ -177,8 +178,8 @@ def _analysis(job: Job) -> Stage:
 
     def run() -> Outcome:
         facts: dict[str, Any] = {"judge": _said(given.judge, asked)}
-        if job.view is not None and given.judge is not None:
-            job.view.note(facts["judge"])
+        if given.judge is not None:
+            job.note(facts["judge"])
         written = 0
         for name in ARMS:
             found = turn_errors(tasks, perturbed_rows(job, name), errors(job, name), match=given.match)

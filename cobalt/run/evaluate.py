@@ -29,7 +29,7 @@ from cobalt.rollouts.multi_turn import DIALOGUE, dialogue_flags, multi_turn
 from cobalt.rollouts.settings import Budget, MultiTurnSettings, RolloutSettings
 from cobalt.rollouts.single_turn import check_row, single_turn
 from cobalt.rows import INPUT_HELP, Raw, Row, Rows, open_rows, parsed
-from cobalt.run.job import complete as all_rows
+from cobalt.run.dialogues import complete as all_rows
 from cobalt.tasks import livecodebench
 from cobalt.tasks.own import complete, complete_perturbed, is_perturbed
 

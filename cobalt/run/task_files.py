@@ -6,6 +6,7 @@ import os
 from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
+from typing import Any
 
 from cobalt.config.evaluation_sections import EvaluationSet
 from cobalt.config.load import data_at, local_path
@@ -207,3 +208,14 @@ def perturbed(job: Job, source: str, target: Path, *, limit: int | None, seed: i
 def _copy(source: Path, target: Path, limit: int | None) -> None:
     """The first `limit` rows of a file of the run."""
     write_jsonl(target, (row for _, row in islice(read_rows(source), limit)))
+
+
+def openings(job: Job) -> list[dict[str, Any]]:
+    """Contexts without programs for the development tasks."""
+    return [
+        {
+            "example_id": row["id"], "conversation": job.prompts.messages(row["instruction"]),
+            "test_cases": row["test_cases"], "difficulty": row["difficulty"], "prev_best_pass_rate": 0.0,
+        }
+        for _, row in read_rows(job.path("tasks", "dev.jsonl"))
+    ]  # fmt: skip

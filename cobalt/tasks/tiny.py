@@ -242,23 +242,19 @@ def redraw(rng: random.Random, spec: Spec, slots: frozenset[str]) -> Spec:
 
 
 def draw_specs(split: str, n: int, seed: int) -> Iterator[tuple[Spec, frozenset[str], list[tuple[str, str]]]]:
-    """Program, vague slots and tests of ``n`` distinct tasks of a split, the same for the same seed.
-
-    Raises InputError if the split has not so many.
+    """Program, vague slots and tests of ``n`` distinct tasks of a split, the same for the same seed. Raises
+    InputError if the split has not so many.
     """
     rng = random.Random(f"tiny {split} {seed}")
-    seen: set[tuple[Spec, frozenset[str]]] = set()
-    again = 0
+    seen, again = set[tuple[Spec, frozenset[str]]](), 0
     while len(seen) < n:
         spec, vague, tests = draw(rng, split, N_PUBLIC + N_HIDDEN)
-        if (spec, vague) in seen:
-            again += 1
-            if again > _NO_MORE:
-                raise InputError(f"family tiny has no {n} {split} tasks: {len(seen)} were found")
-            continue
-        again = 0
-        seen.add((spec, vague))
-        yield spec, vague, tests
+        again = again + 1 if (spec, vague) in seen else 0
+        if again > _NO_MORE:
+            raise InputError(f"family tiny has no {n} {split} tasks: {len(seen)} were found")
+        if not again:
+            seen.add((spec, vague))
+            yield spec, vague, tests
 
 
 def draw_tasks(split: str, n: int, seed: int) -> Iterator[Row]:

@@ -120,7 +120,7 @@ class Scorer:
 
     async def ready(self) -> None:
         """Ask the evaluator for a verdict that is known. Raises InfraError if it is another one, or none."""
-        from cobalt.evaluator.remote import canary
+        from cobalt.evaluator.requests import canary
 
         request = canary()
         try:

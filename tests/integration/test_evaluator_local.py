@@ -7,7 +7,7 @@ import pytest
 
 from cobalt.evaluator import LocalEvaluator, connect
 from cobalt.evaluator.feedback import first_failure
-from cobalt.evaluator.remote import canary
+from cobalt.evaluator.requests import canary
 from cobalt.sandbox.limits import Limits
 
 SUM = "print(sum(map(int, input().split())))"

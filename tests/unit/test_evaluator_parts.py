@@ -10,7 +10,8 @@ import pytest
 from cobalt.errors import BadRequest, InfraError, InputError
 from cobalt.evaluator import base, connect
 from cobalt.evaluator.checker import PUBLISHED, Rule
-from cobalt.evaluator.remote import Refused, RemoteEvaluator, Transient, make_request, parse_request
+from cobalt.evaluator.remote import Refused, RemoteEvaluator, Transient
+from cobalt.evaluator.requests import make_request, parse_request
 from cobalt.schema import SKIPPED, SUITE_STATUSES, TEST_STATUSES
 from cobalt.testcases import TestCases
 

@@ -181,7 +181,7 @@ def test_rates_without_verdict_mask_their_trajectory_and_dialogues_may_stop_earl
     faulty["all_pass_rates"][0][1] = None
     assert read_trajectories(faulty, "x").rates == [None, [0.0, 0.0, 0.0]]
     summary = build([faulty], tmp_path / "out")
-    assert (summary.unjudged, summary.contexts) == (1, 1) and "no verdict" in summary.warnings[0]
+    assert (summary.unjudged, summary.contexts) == (1, 1) and "no verdict" in summary.warnings[-1]
     ragged = row({"id": "a", "samples": [[[0, 1, 1], [0, 1, 1]], [[1, 1, 1], [1, 1, 1]]]})
     ragged["conversations"][1] = ragged["conversations"][1][:4]
     ragged["all_pass_rates"][1] = [1]
