@@ -203,7 +203,7 @@ def main(argv: list[str] | None = None) -> int:
     sizes, family = {name: getattr(args, name) for name in SIZES}, Family(args.words)
     combinations = sum(map(len, list(family.deal(args.seed).values())[1:]))
     if combinations < ENOUGH:
-        print(f"note: {combinations} combinations of sentences are few: give parts more alternatives ({ENOUGH})")
+        print(f"note: {combinations} combinations of sentences are few (under {ENOUGH}): write more of them")
     for split, rows in tasks(family, args.seed, sizes, load(args.prompts)).items():
         write_jsonl(args.folder / f"{split}.jsonl", rows)
         fewer = f" (there are no more than these of the {sizes[split]})" if len(rows) < sizes[split] else ""
