@@ -27,6 +27,7 @@ from cobalt.rows import Row
 from cobalt.tasks.own import make_task
 
 PUBLIC, TESTS, TRIES = 3, 9, 200
+ENOUGH = 100  # combinations, from which the small model puts together what it has not seen
 SIZES = {"lessons": 1200, "train": 150, "dev": 40, "heldout": 300}
 _HOLE = re.compile(r"\{(\w+)\}")
 
@@ -199,8 +200,11 @@ def main(argv: list[str] | None = None) -> int:
     flags.add_argument("--seed", type=int, default=0, help="of the deal and the draws")
     prompts_flag(flags)
     args = flags.parse_args(argv)
-    sizes = {name: getattr(args, name) for name in SIZES}
-    for split, rows in tasks(Family(args.words), args.seed, sizes, load(args.prompts)).items():
+    sizes, family = {name: getattr(args, name) for name in SIZES}, Family(args.words)
+    combinations = sum(map(len, list(family.deal(args.seed).values())[1:]))
+    if combinations < ENOUGH:
+        print(f"note: {combinations} combinations of sentences are few (under {ENOUGH}): write more of them")
+    for split, rows in tasks(family, args.seed, sizes, load(args.prompts)).items():
         write_jsonl(args.folder / f"{split}.jsonl", rows)
         fewer = f" (there are no more than these of the {sizes[split]})" if len(rows) < sizes[split] else ""
         print(f"{args.folder / split}.jsonl: {len(rows)} tasks{fewer}")
