@@ -75,7 +75,7 @@ class Summary:
     @property
     def warnings(self) -> list[str]:
         """What was assumed and what is missing, one sentence each."""
-        found = [f"{count} tasks: {_ASSUMED[name]}" for name, count in self.assumed.items() if count]
+        found = [f"{n} tasks: {_ASSUMED[name]}" for name, n in self.assumed.items() if n]
         if self.tasks and self.skipped == self.tasks:
             found.append("every task was skipped, being solved in one turn; harder tasks teach more")
         elif self.tasks and not self.candidates:
@@ -83,10 +83,8 @@ class Summary:
                 "no trajectory was kept (pass rates must differ, and for training one program pass all), so "
                 "no context shows feedback; more samples, more turns or easier tasks give some"
             )
-        if self.unjudged:
-            again = "a program has no verdict (run the hidden-test stage again to retry)"
-            found.append(f"{self.unjudged} trajectories left out: {again}")
-        return found
+        again = "left out: a program has no verdict (run the hidden-test stage again to retry)"
+        return found + ([f"{self.unjudged} trajectories {again}"] if self.unjudged else [])
 
     def lines(self) -> list[str]:
         """The report for a terminal."""

@@ -15,7 +15,7 @@ from cobalt.errors import InputError
 from cobalt.plan.cli import main as plan
 from cobalt.prompts import DEFAULT, TINY
 from cobalt.report.inputs import find
-from cobalt.run import job as jobs
+from cobalt.run import dialogues
 from cobalt.run.cli import assembled
 from cobalt.run.cli import main as run
 from cobalt.run.eval_stages import evaluated, verdicts
@@ -208,8 +208,8 @@ def test_another_training_keeps_the_references_dialogues(tmp_path, monkeypatch):
         target.write_text(rows.read_text())
         Path(f"{target}.summary.json").write_text(json.dumps({"pass_at_1": [0.5], "tasks": 4}))
 
-    monkeypatch.setattr(jobs, "multi_turn", made)
-    monkeypatch.setattr(jobs, "judged", judged)
+    monkeypatch.setattr(dialogues, "multi_turn", made)
+    monkeypatch.setattr(dialogues, "judged", judged)
     with job(tmp_path / "out", "controls.single_turn_training=false") as found:
         runner = assembled(found)
         runner.stages = [stage for stage in runner.stages if stage.name == "evaluate"]
