@@ -3,6 +3,8 @@
 import os
 import signal
 
+import pytest
+from chromium import CHROMIUM, FLAGS
 from hypothesis import HealthCheck, settings
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
@@ -16,3 +18,12 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 # Timing on a busy machine is no property of the code.
 settings.register_profile("cobalt", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("cobalt")
+
+
+@pytest.fixture(scope="module")
+def browser():
+    sync_api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
+    with sync_api.sync_playwright() as playwright:
+        opened = playwright.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
+        yield opened
+        opened.close()

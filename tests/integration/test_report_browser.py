@@ -3,11 +3,11 @@
 import importlib
 import json
 import re
-import shutil
 import time
 from pathlib import Path
 
 import pytest
+from chromium import IN_CHROMIUM
 from report_data import MODEL_CARD, analysed, curves, evaluated, results, trajectories
 
 from cobalt.output import write_jsonl
@@ -15,28 +15,11 @@ from cobalt.report.build import build
 from cobalt.report.render import write_run_page
 from cobalt.rows import read_rows
 
-CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
-FLAGS = [
-    "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
-    "--disable-component-update", "--disable-sync",
-]  # fmt: skip
 # Each shot is kept for a reader's eye: pytest --basetemp=DIR, then DIR/**/shots/*.png.
 SIZES = {"desk": (1280, 900), "tablet": (800, 900), "phone": (390, 844)}
 RATES = {"reference": [0.2, 0.4], "cobalt": [0.3, 0.8]}
 
-pytestmark = [
-    pytest.mark.slow,
-    pytest.mark.skipif(CHROMIUM is None, reason="no Chromium here (on Debian: apt-get install chromium)"),
-]
-
-
-@pytest.fixture(scope="module")
-def browser():
-    sync_api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
-    with sync_api.sync_playwright() as playwright:
-        opened = playwright.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
-        yield opened
-        opened.close()
+pytestmark = IN_CHROMIUM
 
 
 @pytest.fixture(scope="module")

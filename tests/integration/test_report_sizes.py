@@ -6,8 +6,8 @@ import time
 from pathlib import Path
 
 import pytest
+from chromium import IN_CHROMIUM
 from report_data import MODEL_CARD, analysed, curves, results, trajectories
-from test_report_browser import CHROMIUM, FLAGS
 
 from cobalt.report.build import build
 from cobalt.report.render import live_page, write_run_page
@@ -28,19 +28,7 @@ OUTSIDE = """[...document.querySelectorAll('#report td, main td')].filter(cell =
   return box.width && (box.left < 0 || box.right > innerWidth);
 }).map(cell => cell.innerText)"""
 
-pytestmark = [
-    pytest.mark.slow,
-    pytest.mark.skipif(CHROMIUM is None, reason="no Chromium here (on Debian: apt-get install chromium)"),
-]
-
-
-@pytest.fixture(scope="module")
-def browser():
-    sync_api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
-    with sync_api.sync_playwright() as playwright:
-        opened = playwright.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
-        yield opened
-        opened.close()
+pytestmark = IN_CHROMIUM
 
 
 @pytest.fixture(scope="module")
