@@ -17,8 +17,6 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
-import psutil
-
 from cobalt.cli import parser, run_main
 from cobalt.errors import InfraError
 from cobalt.sandbox.limits import LEVELS
@@ -68,7 +66,7 @@ def _room() -> tuple[float, float]:
     """GiB of memory (the container's limit, if there is one) and of free disk in the current folder."""
     from cobalt.training.gpu_doctor import group_limit
 
-    total = psutil.virtual_memory().total
+    total = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     memory = min(total, group_limit(Path("/"), "memory.max") or total)
     return memory / 2**30, shutil.disk_usage(Path.cwd()).free / 2**30
 

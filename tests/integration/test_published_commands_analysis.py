@@ -127,7 +127,7 @@ def lines(path):
 
 BAD = {
     "torn": ('{"id": 1, "conversations"', "not a JSON object"),
-    "other stage": ('{"id": 1, "responses": []}\n', "field 'hidden_test_cases' is missing"),
+    "other stage": ('{"id": 1, "responses": []}\n', "field 'responses' must be a list of at least one"),
     "no rows": ("", "there are no rows"),
 }
 

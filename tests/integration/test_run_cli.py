@@ -114,7 +114,8 @@ def test_an_engine_of_ones_own_collects(tmp_path, capsys):
     tiny.write_splits(tmp_path, seed=0, train=3, dev=2, heldout=2)
     (config := tmp_path / "own.yaml").write_text(
         "name: own\ntasks: {family: files, train_file: train.jsonl, dev_file: dev.jsonl, "
-        "heldout_file: heldout.jsonl}\n" + MODEL.replace("}", ", engine: 'mine.py:TemplateEngine'}")
+        "heldout_file: heldout.jsonl}\ncontrols: {single_turn_training: false}\n"
+        + MODEL.replace("}", ", engine: 'mine.py:TemplateEngine'}")
     )
     assert run(config, "--dry_run") == 0
     with pytest.raises(InputError, match=r"own\.yaml: 'model\.engine': engine .*mine\.py has no Other"):

@@ -79,7 +79,7 @@ def test_the_server_gets_what_the_configuration_says(tmp_path):
 CONFIG = """
 name: served
 tasks: {{family: files, train_file: tasks.jsonl, dev_file: other.jsonl, heldout_file: other.jsonl}}
-model: {{path: {model}, engine: vllm, max_context: 4096}}
+model: {{path: {model}, engine: vllm, max_context: 1024}}
 collect: {{samples: 2, turns: 2}}
 train: {{recipe: cobalt}}
 execution:

@@ -177,7 +177,6 @@ def test_the_workers_get_the_loss_that_is_asked_for():
         (["cobalt.token_mean_over=3", "actor_rollout_ref.actor.use_dynamic_bsz=true"], True),
         (["cobalt.token_mean_over=256"], False),
         (["cobalt.token_mean_over=0"], True),
-        (["cobalt.token_mean_over=pair"], True),
         (["cobalt.token_mean_over=null"], False),
     ],
 )
