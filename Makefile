@@ -56,7 +56,7 @@ lint: setup ## ruff (rules and format), mypy --strict, and the order of imports
 	@$(PY) -m ruff check .
 	@$(PY) -m ruff format --check --quiet .
 	@$(PY) -m mypy
-	@$(PRIVATE) $(PY) -m pytest -q tests/unit/test_layers.py
+	@$(PY) -c "from importlinter.cli import lint_imports_command; lint_imports_command()"
 
 test-vllm: setup ## the vLLM door with vLLM's CPU build in an environment of its own (4 GB, fetched once)
 	@if [ ! -f .venv-vllm/.ready ]; then \
