@@ -42,7 +42,7 @@ demo: setup ## the method from tasks to report in minutes. SEED=0 TASK_SEED=0 OU
 	@$(PY) -m cobalt run configs/tiny.yaml --out "$(OUT)" --seed "$(SEED)" --task_seed "$(TASK_SEED)" \
 		$(if $(filter 1 true yes,$(FRESH)),--fresh)
 
-test: setup ## all tests but the longest (14 minutes on two cores)
+test: setup ## all tests but the longest (11 minutes on two cores)
 	@$(PRIVATE) $(PY) -m pytest $(SIDE_BY_SIDE)
 
 test-quick: setup ## pure logic only (under a minute)
