@@ -67,7 +67,7 @@ test-vllm: setup ## the vLLM door with vLLM's CPU build in an environment of its
 	if [ -f .venv-vllm/.ready ]; then \
 		$(PRIVATE) PYTHONPATH=. .venv-vllm/bin/python -m pytest -q tests/integration/test_vllm.py; fi
 
-test-gpu-path: setup ## what GPUs run, without: vLLM, FSDP on two ranks, two nodes, kills (11 GB, fetched once; 17 minutes)
+test-gpu-path: setup ## what GPUs run, without: vLLM, FSDP on two ranks, two nodes, kills (11 GB, fetched once; 12 minutes)
 	@status=0; scripts/setup_gpu_path.sh || status=$$?; \
 	if [ "$$status" = 3 ]; then echo "skipped: the environment of GPU machines cannot be installed here"; exit 0; fi; \
 	[ "$$status" = 0 ] && $(PRIVATE) .venv-gpu/bin/python -m pytest -s -m full tests/gpu_path
