@@ -64,11 +64,9 @@ def examine(levels: list[str]) -> dict[str, Any]:
 
 def _room() -> tuple[float, float]:
     """GiB of memory (the container's limit, if there is one) and of free disk in the current folder."""
-    from cobalt.training.gpu_doctor import group_limit
+    from cobalt.training.gpu_doctor import host_memory
 
-    total = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    memory = min(total, group_limit(Path("/"), "memory.max") or total)
-    return memory / 2**30, shutil.disk_usage(Path.cwd()).free / 2**30
+    return host_memory() / 2**30, shutil.disk_usage(Path.cwd()).free / 2**30
 
 
 def verdict(facts: dict[str, Any]) -> dict[str, list[str]]:

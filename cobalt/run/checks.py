@@ -16,8 +16,6 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-import psutil
-
 from cobalt import cluster
 from cobalt.config.load import check_stored
 from cobalt.errors import CobaltError, InfraError, InputError
@@ -268,7 +266,7 @@ def _server(job: Job, found: Findings) -> None:
 
 def _machine(job: Job, stages: set[str], found: Findings) -> None:
     """Free disk against the plan, memory against the state of the training."""
-    from cobalt.training.gpu_doctor import group_limit
+    from cobalt.training.gpu_doctor import host_memory
     from cobalt.training.memory import sizes
 
     disk_gb = estimate(workload(job.config, job.file)).disk_gb
@@ -279,9 +277,9 @@ def _machine(job: Job, stages: set[str], found: Findings) -> None:
         found.lacking.append(f"disk: the plan writes {left:,.0f} GB more, {there} has {free:,.0f} GB free")
     else:
         found.checked.append(f"disk: {left:,.2f} GB by the plan, {free:,.0f} GB free")
-    of, total = sizes(job.model), psutil.virtual_memory().total
+    of = sizes(job.model)
     if stages & _TRAINING and of is not None:
-        has = min(total, group_limit(Path("/"), "memory.max") or total) / 1e9
+        has = host_memory() / 1e9
         copies = len(stages & _TRAINING) if job.config.train.profile == "cpu" else 1
         need = 16e-9 * of.parameters * copies  # weights, gradients and both moments in fp32
         said = f"memory: {need:,.1f} GB for weights, gradients and optimiser, {has:,.0f} GB here"

@@ -195,6 +195,12 @@ def limits(of: Sizes | None, root: Path = Path("/")) -> Iterator[Line]:
         yield Line(name, OK if enough else state, shown, f"{command} ({need_of:,} or more)")
 
 
+def host_memory() -> float:
+    """Bytes of memory that processes here may use: the machine's, or its control group's limit."""
+    total = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    return min(total, group_limit(Path("/"), "memory.max") or total)
+
+
 def group_limit(root: Path, name: str) -> float | None:
     """The least value of a file of control groups (version 2), of this process's group and those above; None:
     no limit. ``cpu.max`` is read as cores.
