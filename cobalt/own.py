@@ -1,0 +1,189 @@
+"""Functions and classes of the user's own, named as ``FILE.py:NAME`` or ``MODULE:NAME``.
+
+A method is made of such functions (reward, feedback, contexts, advantage, policy loss) and a class
+(environment). Each names in its signature what it wants of what is offered to it; parameters with a default
+that are not offered are constants of the method, which a recipe may set.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import importlib
+import importlib.util
+import inspect
+import sys
+import traceback
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from cobalt.errors import InputError
+
+
+@dataclass(frozen=True)
+class Own:
+    """A function found by its ``spec`` for a ``setting``: ``own(name=value, ...)`` calls it with what it
+    takes of that, and its ``constants``.
+
+    ``where``: ``file:line`` of its definition; ``sha256``: of its file. ``takes``: names of what is offered
+    to it; ``constants``: values of its other parameters, where they are not the defaults.
+    """
+
+    spec: str
+    setting: str
+    function: Callable[..., Any]
+    where: str
+    sha256: str
+    takes: frozenset[str]
+    constants: Mapping[str, Any] = field(default_factory=dict)
+
+    def __call__(self, **offered: Any) -> Any:
+        given = {name: value for name, value in offered.items() if name in self.takes}
+        return self.function(**given, **self.constants)
+
+
+def is_spec(text: str) -> bool:
+    """Whether a word has the form ``FILE.py:NAME`` or ``MODULE:NAME``."""
+    place, _, name = text.rpartition(":")
+    return name.isidentifier() and (
+        place.endswith(".py") or all(part.isidentifier() for part in place.split("."))
+    )
+
+
+def absolute(spec: str, folder: Path) -> str:
+    """The same with the file's absolute path, so that every process finds it: relative ones are in
+    ``folder``. A module stays as it is.
+    """
+    place, _, name = spec.rpartition(":")
+    return f"{(folder / place).resolve()}:{name}" if place.endswith(".py") else spec
+
+
+def find(spec: str, setting: str) -> Any:
+    """What ``spec`` names. Raises InputError, which begins with ``setting``, where there is no such file,
+    module or name, or where importing it fails (with the line).
+    """
+    if not is_spec(spec):
+        raise InputError(f"{setting}={spec}: must be FILE.py:NAME or MODULE:NAME")
+    place, _, name = spec.rpartition(":")
+    try:
+        module = _of_file(Path(place)) if place.endswith(".py") else importlib.import_module(place)
+    except InputError as error:
+        raise InputError(f"{setting}={spec}: {error}") from None
+    except ModuleNotFoundError as error:
+        if error.name is None or not f"{place}.".startswith(f"{error.name}."):
+            raise InputError(f"{setting}={spec}: {_fault(error)}") from error
+        raise InputError(
+            f"{setting}={spec}: there is no module {place} (looked beside the recipe and in PYTHONPATH)"
+        ) from None
+    except Exception as error:
+        raise InputError(f"{setting}={spec}: {_fault(error)}") from error
+    if not hasattr(module, name):
+        raise InputError(f"{setting}={spec}: {place} has no {name}")
+    return getattr(module, name)
+
+
+def load(
+    spec: str,
+    setting: str,
+    offered: Collection[str],
+    *,
+    constants: Mapping[str, Any] | None = None,
+) -> Own:
+    """The function that ``spec`` names, to be called with some of ``offered``.
+
+    Of ``constants`` it gets those that it has parameters for. Raises InputError, with ``file:line``, for what
+    cannot be called, or has a parameter without default that is not offered.
+    """
+    function = find(spec, setting)
+    if not callable(function):
+        raise InputError(f"{setting}={spec}: is no function")
+    where = place_of(function)
+    try:
+        parameters = inspect.signature(function).parameters
+    except (TypeError, ValueError):
+        raise InputError(f"{setting}={spec}: its parameters cannot be read; wrap it in a function") from None
+    everything = any(each.kind is each.VAR_KEYWORD for each in parameters.values())
+    named = {
+        name: each
+        for name, each in parameters.items()
+        if each.kind not in (each.VAR_KEYWORD, each.VAR_POSITIONAL)
+    }
+    for name, each in named.items():
+        if each.kind is each.POSITIONAL_ONLY:
+            raise InputError(f"{where}: {setting}={spec}: parameter '{name}' cannot be given by name")
+        if name not in offered and each.default is each.empty:
+            raise InputError(
+                f"{where}: {setting}={spec}: there is no '{name}' to give it; it may take "
+                f"{', '.join(offered)}, and constants that have a default"
+            )
+    takes = frozenset(offered) if everything else frozenset(offered) & named.keys()
+    own = {name: value for name, value in (constants or {}).items() if name in named and name not in offered}
+    return Own(spec, setting, function, where, sha256_of(function), takes, own)
+
+
+def constants_of(functions: Sequence[Own]) -> dict[str, Any]:
+    """Names of the constants that these functions have, with their defaults."""
+    return {
+        name: each.default
+        for own in functions
+        for name, each in inspect.signature(own.function).parameters.items()
+        if each.default is not each.empty and name not in own.takes
+    }
+
+
+def place_of(thing: Any) -> str:
+    """``file:line`` of a definition."""
+    thing = inspect.unwrap(thing.func if isinstance(thing, functools.partial) else thing)
+    try:
+        return f"{inspect.getsourcefile(thing)}:{inspect.getsourcelines(thing)[1]}"
+    except (OSError, TypeError):
+        return str(getattr(thing, "__module__", "?"))
+
+
+def fault_in(own: Own, error: BaseException) -> str:
+    """``file:line`` of the last line of the function's own file that an error passed, and what it was."""
+    file = own.where.rpartition(":")[0]
+    lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == file]
+    where = f"{file}:{lines[-1]}" if lines else own.where
+    return f"{where}: {own.setting}={own.spec}: {type(error).__name__}: {error}"
+
+
+def sha256_of(thing: Any) -> str:
+    """SHA-256 of the file that something is defined in; of its name where there is none."""
+    file = place_of(thing).rpartition(":")[0]
+    data = Path(file).read_bytes() if file and Path(file).is_file() else repr(thing).encode()
+    return hashlib.sha256(data).hexdigest()
+
+
+def _of_file(path: Path) -> ModuleType:
+    """The module in a file, imported once per process; files beside it can be imported by it."""
+    name = f"cobalt_own_{hashlib.sha256(str(path.resolve()).encode()).hexdigest()[:12]}_{path.stem}"
+    if name in sys.modules:
+        return sys.modules[name]
+    found = importlib.util.spec_from_file_location(name, path)
+    if not path.is_file() or found is None or found.loader is None:
+        raise InputError(f"there is no file {path}")
+    module = importlib.util.module_from_spec(found)
+    sys.modules[name] = module  # dataclasses and pickle look there
+    folder = str(path.resolve().parent)
+    if folder not in sys.path:
+        sys.path.append(folder)
+    try:
+        found.loader.exec_module(module)
+    except BaseException:
+        del sys.modules[name]
+        raise
+    return module
+
+
+def _fault(error: Exception) -> str:
+    frames = [
+        frame for frame in traceback.extract_tb(error.__traceback__) if "importlib" not in frame.filename
+    ]
+    last = frames[-1] if frames else None
+    where = f"{error.filename}:{error.lineno}" if isinstance(error, SyntaxError) else ""
+    where = where or (f"{last.filename}:{last.lineno}" if last else "")
+    return f"{where}: cannot be imported: {type(error).__name__}: {error}"
