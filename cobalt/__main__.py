@@ -17,6 +17,7 @@ COMMANDS = {
     "train": ("cobalt.training.cli", "train by a recipe"),
     "plan": ("cobalt.plan.cli", "what a run takes: tokens, hours, disk, money, with the arithmetic"),
     "stored_groups": ("cobalt.training.offline_data", "groups of stored completions, for offline recipes"),
+    "samples": ("cobalt.evaluation.samples", "programs as EvalPlus, BigCodeBench, LiveCodeBench read them"),
     "data": ("cobalt.data", "check FILE: its kind and first bad rows; fields: table of all fields"),
     "doctor": ("cobalt.doctor", "what this machine gives: isolation, limits, versions"),
     "compare": ("cobalt.evaluation.compare", "paired differences of runs, with intervals and tests"),

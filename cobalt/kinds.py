@@ -40,6 +40,8 @@ _MULTI = "run_multi_turn_vllm.py, run_multi_turn_litellm.py"
 
 # The most specific last.
 KINDS = (
+    Kind("samples", schema.SampleRow, ("task_id|question_id", "solution|completion|code_list"), (),
+          "cobalt samples, yours (EvalPlus, BigCodeBench, LiveCodeBench)", "eval_multi_turn.py --tasks"),
     Kind("tasks", schema.TaskRow, ("test_cases|public_test_cases|hidden_test_cases",), ("id",),
           "preproc/preproc_taco.py, preproc/preproc_lcb_test6.py, cobalt run, yours",
           f"{_RUNNERS}, preproc/run_perturbation.py, preproc/verl_preproc_single_turn.py", "id"),
@@ -219,7 +221,7 @@ def field_table() -> str:
         ]
         whose = next((each.name for each in KINDS if inherited and each.row is base), None)
         above = f" All fields of {whose} pass through." if whose else ""
-        needed = ", ".join(f"`{name}`" for name in kind.required)
+        needed = ", ".join(f"`{name}`" for name in kind.required) or "a key, and programs"
         parts.append(
             f"### {kind.name[0].upper()}{kind.name[1:]}\n\n"
             f"Made by {kind.made_by}; read by {kind.read_by}. Needed: {needed}.{above}\n\n"

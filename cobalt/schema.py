@@ -135,6 +135,17 @@ class SingleTurnRow(TaskRow, total=False):
         Doc("`stop`, `length`, `context_overflow`, ...", "[S]; [T][S] from the multi-turn door", ours=True),
     ]
     usage: Annotated[list[Any], Doc("`{prompt_tokens, completion_tokens, ...}`", "[S]; [T][S] there")]
+    exact_programs: Annotated[list[str], Doc("of samples: judged in place of `responses`", "[S]", ours=True)]
+
+
+class SampleRow(TypedDict, total=False):
+    """A sample of EvalPlus and BigCodeBench, or the samples of a problem for LiveCodeBench's evaluator."""
+
+    task_id: Annotated[str | int, Doc("key of the task")]
+    solution: Annotated[str, Doc("program")]
+    completion: Annotated[str, Doc("in place of it: what follows the prompt")]
+    question_id: Annotated[str | int, Doc("LiveCodeBench: key of the problem")]
+    code_list: Annotated[list[str], Doc("LiveCodeBench: programs", "[S]")]
 
 
 class SingleEvalRow(SingleTurnRow, total=False):

@@ -12,6 +12,8 @@ from urllib.parse import urlsplit
 from pydantic import AfterValidator, BeforeValidator, ConfigDict, Field, StrictBool
 from pydantic.dataclasses import dataclass
 
+from cobalt.tasks.tiny import TASKS
+
 KNOWN_KEYS = ConfigDict(extra="forbid")
 
 
@@ -36,8 +38,7 @@ Number = Annotated[float, Field(strict=True, ge=0, allow_inf_nan=False)]
 Share = Annotated[Number, Field(gt=0, le=1)]
 Flag = StrictBool
 
-SPLITS = ("train", "dev", "heldout")
-TINY_TASKS = {"train": 150, "dev": 100, "heldout": 300}
+SPLITS = tuple(TASKS)
 
 
 @dataclass(frozen=True, config=KNOWN_KEYS)
@@ -95,7 +96,7 @@ class Tasks:
     """Development tasks that the cost plan counts on."""
 
     def __post_init__(self) -> None:
-        for name, count in TINY_TASKS.items() if self.family == "tiny" else ():
+        for name, count in TASKS.items() if self.family == "tiny" else ():
             if getattr(self, name) is None:
                 object.__setattr__(self, name, count)
 

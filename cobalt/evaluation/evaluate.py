@@ -5,15 +5,20 @@ from __future__ import annotations
 import asyncio
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
+from functools import partial
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from cobalt.cli import Progress, make_progress, parser
 from cobalt.errors import InfraError, InputError
 from cobalt.evaluation.evaluated_rows import INFRA_ERROR, Outcomes
+from cobalt.evaluation.programs import CODE_FROM, programs_of, with_tests
+from cobalt.evaluation.samples import SampledTasks
 from cobalt.evaluation.summary import report_lines, summarize
+from cobalt.evaluator.checker import PUBLISHED, Rule
 from cobalt.evaluator.client import evaluator_flags
 from cobalt.files import atomic_write
 from cobalt.kinds import kind_of
@@ -23,16 +28,17 @@ from cobalt.pipeline import Summary, run_rows
 from cobalt.rollouts.cli import closing_line, file_flags
 from cobalt.rollouts.inputs import Rows, Source, check_output, tests_of
 from cobalt.rollouts.trajectory import pass_rate, verdict
-from cobalt.rows import Row, read_rows, require
+from cobalt.rows import Row, as_rows, open_rows, read_rows
 from cobalt.stats import SEED
+from cobalt.tasks.sets import SET_HELP
 from cobalt.testcases import TestCases
-from cobalt.text import extract_code
 
 if TYPE_CHECKING:
     from cobalt.evaluator.base import Evaluator
 
 STAGE = "hidden tests"
-CODE_FROM = ("message", "raw")
+Judged = tuple[float | None, str, list[str] | None]
+SUITES = {"hidden": "hidden_test_cases", "all": "test_cases"}
 _CONCURRENCY = 16  # rows at once; each brings all programs of its samples and turns
 
 
@@ -57,68 +63,18 @@ def summary_path(output: str | os.PathLike[str]) -> Path:
     return Path(f"{os.fspath(output)}.summary.json")
 
 
-def programs_of(row: Row, where: str, code_from: str = "message") -> list[list[str | None]]:
-    """The code of every program, [samples][turns]; None where there is no code block.
-
-    `code_from`: `message` reads the dialogue as the model saw it, `raw` the uncut `raw_responses`. Rows of a
-    single-turn run have one turn, their `responses`. Raises InputError, naming sample and message, where
-    `conversations` is not system, user, assistant, user, ..., or saying what comes first where there is none.
-    """
-    if "conversations" not in row:
-        return [[extract_code(text)] for text in _responses(row, where)]
-    conversations = require(row, "conversations", list, where)
-    if not conversations:
-        raise InputError(f"{where}: field 'conversations' holds no samples")
-    samples = []
-    for s, messages in enumerate(conversations):
-        _check_dialogue(messages, f"{where}: conversations[{s}]")
-        texts = [message["content"] for message in messages[2::2]]
-        if code_from == "raw":
-            raw = require(row, "raw_responses", list, where)
-            for t in range(len(texts)):
-                try:
-                    texts[t] = raw[t][s]
-                except (IndexError, TypeError):
-                    raise InputError(f"{where}: raw_responses[{t}][{s}] is missing") from None
-        samples.append([extract_code(text) for text in texts])
-    return samples
-
-
-def _responses(row: Row, where: str) -> list[str | None]:
-    """The completions of a single-turn row."""
-    if "responses" not in row:
-        kind = kind_of(row)
-        raise InputError(
-            f"{where}: field 'conversations' is missing: "
-            + (f"these are {kind.name}" if kind else "these rows are of no known kind")
-            + ", not programs; run_single_turn_vllm.py, or run_multi_turn_vllm.py --first_turn, comes first"
-        )
-    responses = require(row, "responses", list, where)
-    if not responses or not all(isinstance(text, str | None) for text in responses):
-        raise InputError(f"{where}: field 'responses' must be a list of at least one text")
-    return responses
-
-
-def _check_dialogue(messages: Any, place: str) -> None:
-    if not isinstance(messages, list) or len(messages) < 3:
-        raise InputError(f"{place} must be a list of at least three messages")
-    for m, message in enumerate(messages):
-        role = ("system" if m == 0 else "user") if m < 2 or m % 2 else "assistant"
-        if not isinstance(message, Mapping) or message.get("role") != role:
-            raise InputError(f"{place}[{m}] must be a message of role '{role}'")
-        if not isinstance(message.get("content"), str | None):
-            raise InputError(f"{place}[{m}]: 'content' must be a text")
-
-
-def open_source(rows: Rows, code_from: str = "message") -> Source:
+def open_source(rows: Rows, code_from: str = "message", suite: str = "hidden") -> Source:
     """The input of an evaluation, checked in full: `conversations` (or, of a single-turn run, `responses`)
-    and `hidden_test_cases` as published.
+    and `hidden_test_cases` as published, or of `suite` `all` the `test_cases`.
     """
 
     def check(row: Row, where: str) -> None:
-        programs_of(row, where, code_from)
-        tests_of(row, "hidden_test_cases", where)
+        with_tests(programs_of(row, where, code_from)[0][0], row, where)
+        tests_of(row, SUITES[suite], where)
 
+    for where, row in islice(as_rows(rows, "the list of rows"), 1):
+        if (kind := kind_of(row)) and "--tasks" in kind.read_by:
+            raise InputError(f"{where}: these are {kind.name}; name the file of their tasks: --tasks FILE")
     return Source(rows, check)
 
 
@@ -130,6 +86,8 @@ async def hidden_tests(
     code_from: str = "message",
     per_test: bool = False,
     shared_verdicts: bool = True,
+    suite: str = "hidden",
+    rule: Rule | None = None,
     seed: int = SEED,
     progress: Progress | None = None,
 ) -> HiddenTests:
@@ -142,21 +100,28 @@ async def hidden_tests(
     `cobalt.evaluation.summary.summarize`). Identical programs of a task are run once (`shared_verdicts`);
     `counts.distinct_programs` says how many there were. A program without a verdict after all retries has a
     null rate and status `infra_error`: it is masked in all statistics, counted, and tried again by the next
-    run on the same output. `seed` is that of the bootstrap. Raises InputError for rows or paths that cannot
-    be used, SettingsChanged for an output of other settings.
+    run on the same output. `suite` `all` runs `test_cases`, the tests that were shown included; `rule` is
+    how outputs are compared, in place of the evaluator's own. `seed` is that of the bootstrap. Raises
+    InputError for rows or paths that cannot be used, SettingsChanged for an output of other settings.
     """
     if code_from not in CODE_FROM:
         raise InputError(f"--code_from must be one of {', '.join(CODE_FROM)}, got {code_from!r}")
-    source = rows if isinstance(rows, Source) else open_source(rows, code_from)
+    source = rows if isinstance(rows, Source) else open_source(rows, code_from, suite)
     check_output(source.paths, output)
     settings: dict[str, Any] = {"stage": STAGE, "input_sha256": source.sha256, "code_from": code_from}
     if per_test:
         settings["per_test"] = True
+    if suite != "hidden":
+        settings["suite"] = suite
+    if rule not in (None, PUBLISHED):
+        settings["compare"] = rule.compare
     check_resume(output, settings)
     _drop_unfinished(Path(output))
 
     async def work(row: Row) -> Row:
-        return await _evaluated(row, evaluator, code_from, per_test, shared_verdicts)
+        tests = tests_of(row, SUITES[suite], f"task {row['id']!r}")
+        judge = partial(_judge, evaluator, tests=tests, rule=rule)
+        return await _evaluated(row, judge, code_from, per_test, shared_verdicts)
 
     run = await run_rows(
         source, work, output=output, concurrency=_CONCURRENCY, settings=settings, label=STAGE,
@@ -165,14 +130,15 @@ async def hidden_tests(
     return await asyncio.to_thread(_finish, run, set(source.ids), code_from, seed)
 
 
-async def _evaluated(row: Row, evaluator: Evaluator, code_from: str, per_test: bool, shared: bool) -> Row:
+async def _evaluated(
+    row: Row, judge: Callable[[str | None], Awaitable[Judged]], code_from: str, per_test: bool, shared: bool
+) -> Row:
     """The row with verdicts on its programs."""
     where = f"task {row['id']!r}"
-    tests = tests_of(row, "hidden_test_cases", where)
     programs = programs_of(row, where, code_from)
     every = [code for sample in programs for code in sample]
     asked = list(dict.fromkeys(every)) if shared else every
-    found = await asyncio.gather(*(_judge(evaluator, code, tests) for code in asked))
+    found = await asyncio.gather(*(judge(with_tests(code, row, where)) for code in asked))
     if shared:
         known = dict(zip(asked, found, strict=True))
         found = [known[code] for code in every]
@@ -187,12 +153,10 @@ async def _evaluated(row: Row, evaluator: Evaluator, code_from: str, per_test: b
     return row | made
 
 
-async def _judge(
-    evaluator: Evaluator, code: str | None, tests: TestCases
-) -> tuple[float | None, str, list[str] | None]:
+async def _judge(evaluator: Evaluator, code: str | None, *, tests: TestCases, rule: Rule | None) -> Judged:
     """Share of tests passed, status of the suite, status of each test."""
     try:
-        result = await verdict(evaluator, code, tests)
+        result = await verdict(evaluator, code, tests, rule)
     except InfraError:
         return None, INFRA_ERROR, None
     return pass_rate(result), result["status"], [each["status"] for each in result.get("per_test") or []]
@@ -249,7 +213,21 @@ def main(argv: list[str] | None = None) -> int:
     """The command line of `eval_multi_turn.py`; returns the exit code."""
     flags = parser("Run every program of every turn on the hidden tests and summarise.")
     file_flags(flags)
+    flags.add_argument(
+        "--tasks", metavar="SET",
+        help="tasks of the samples that the input holds ({task_id, solution|completion} of EvalPlus and "
+        f"BigCodeBench, {{question_id, code_list}} of LiveCodeBench): {SET_HELP}; HumanEval, BigCodeBench",
+    )  # fmt: skip
     evaluator_flags(flags)
+    flags.add_argument(
+        "--suite", choices=SUITES, default="hidden",
+        help="tests to run: the hidden ones, or all, as LiveCodeBench does",
+    )  # fmt: skip
+    flags.add_argument(
+        "--compare", type=Rule, default=PUBLISHED, metavar="RULE",
+        help="how outputs are compared: strip (published), lines, tokens, float(REL, ABS), livecodebench; "
+        "the latter with its limits, where programs run on this machine",
+    )  # fmt: skip
     flags.add_argument(
         "--code_from",
         choices=CODE_FROM,
@@ -274,10 +252,18 @@ async def _main(args: Any) -> HiddenTests:
     from cobalt.evaluator import connect
 
     # Everything is checked before the evaluator, which may take a while to start.
-    source = open_source(args.input_file, args.code_from)
+    sampled = SampledTasks(open_rows(args.input_file), args.tasks) if args.tasks else None
+    source = open_source(sampled or args.input_file, args.code_from, args.suite)
     check_output(source.paths, args.output_file)
-    with connect(args.evaluator, workers=args.workers) as evaluator, make_progress() as progress:
-        return await hidden_tests(
+    rule = args.compare
+    with connect(args.evaluator, workers=args.workers, rule=rule) as evaluator, make_progress() as progress:
+        outcome = await hidden_tests(
             source, args.output_file, evaluator, code_from=args.code_from, per_test=args.per_test,
-            shared_verdicts=not args.no_shared_verdicts, seed=args.seed, progress=progress,
+            shared_verdicts=not args.no_shared_verdicts, suite=args.suite,
+            rule=None if rule == PUBLISHED else rule, seed=args.seed, progress=progress,
         )  # fmt: skip
+    if sampled and sampled.missing:
+        outcome.notes.append(
+            f"{sampled.missing} tasks of {args.tasks} have no samples: no figure counts them"
+        )
+    return outcome

@@ -15,10 +15,11 @@ from typing import Any
 
 from cobalt.cli import parser
 from cobalt.errors import InputError
-from cobalt.evaluation.evaluate import programs_of, summary_path
+from cobalt.evaluation.evaluate import summary_path
 from cobalt.evaluation.evaluated_rows import Outcomes, bounds
 from cobalt.evaluation.format import interval, percent
 from cobalt.evaluation.origin import model_of
+from cobalt.evaluation.programs import programs_of
 from cobalt.files import atomic_write
 from cobalt.manifest import write_manifest
 from cobalt.output import write_jsonl
@@ -289,8 +290,7 @@ def main(argv: list[str] | None = None) -> int:
     args = flags.parse_args(argv)
     found = turn_errors(args.data_file, args.input_file, args.output_file, match=args.match, seed=args.seed)
     print(f"Total cases: {found['cases']}")
-    print(f"Unique trajectories: {found['trajectories']}")
-    print(f"Unique problems: {found['problems']}")
+    print(f"Unique trajectories: {found['trajectories']}\nUnique problems: {found['problems']}")
     for turn in found["turns"]:
         print(
             f"turn {turn['turn'] + 1}: {percent(turn['rate'], 2)} % "

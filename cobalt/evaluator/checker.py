@@ -11,10 +11,14 @@ import operator
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
+from decimal import Decimal
 from functools import cache, partial
 from typing import Any, NamedTuple
 
 from cobalt.errors import BadRequest
+from cobalt.sandbox.limits import Limits
+
+LIVECODEBENCH = "livecodebench"
 
 _WIDEST = 4  # bytes of one character in UTF-8
 _SHOWN = 400  # characters: what `cobalt.text.middle_truncate` leaves
@@ -41,6 +45,7 @@ _FLOAT = re.compile(r"float(?:\(\s*([^,()]+?)\s*(?:,\s*([^,()]+?)\s*)?\))?")
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", re.ASCII)
 _LONGEST_NUMBER = 400  # longer ones are compared as text
 _DEFAULT_TOLERANCE = 1e-6
+_WIDE_NUMBERS = 1 << 16  # bytes of numbers in a line that may be of other digits than ASCII's
 
 _SHORT = 1 << 16  # bytes of JSON text that are parsed at once, whatever is expected
 _SPARE_VALUES = 1 << 16  # that a longer JSON text may hold for keys that come again
@@ -84,11 +89,13 @@ class Tolerance(NamedTuple):
 
 @dataclass(frozen=True)
 class Rule:
-    """How to judge stdin tests, and when to stop. Function tests always compare values.
+    """How to judge stdin tests, and when to stop. Function tests always compare values (`accepts_value`).
 
     `compare`: `strip` (the published rule: equal once whitespace at both ends is gone), `lines` (whitespace
-    at the ends of lines and empty lines at the end do not count), `tokens` (no whitespace counts), or
-    `float(REL, ABS)` (as `tokens`, and numbers are equal within either tolerance; `float`: 1e-6 for both).
+    at the ends of lines and empty lines at the end do not count), `tokens` (no whitespace counts),
+    `float(REL, ABS)` (as `tokens`, and numbers are equal within either tolerance; `float`: 1e-6 for both), or
+    `livecodebench` (that benchmark's: of the stripped texts as many lines, which are equal once stripped, or
+    whose words are equal decimal numbers, one by one; its limits are `limits`).
     `stop_on_first_failure`: tests after the first failed one are not run and are `skipped`.
 
     Raises BadRequest for another `compare`.
@@ -98,12 +105,26 @@ class Rule:
     stop_on_first_failure: bool = False
 
     def __post_init__(self) -> None:
-        if self.compare not in ("strip", "lines", "tokens"):
+        if self.compare not in ("strip", "lines", "tokens", LIVECODEBENCH):
             tolerance(self.compare)
+
+    @property
+    def limits(self) -> Limits:
+        """The limits of an evaluator with this rule, unless it is given others.
+
+        LiveCodeBench's are 6 s of wall time for a test and as good as none for a suite ((6 + 1) s per test).
+        """
+        return Limits(cpu_s=6.0, wall_s=6.0, suite_s=3600.0) if self.compare == LIVECODEBENCH else Limits()
+
+    def accepts_value(self, line: bytes, expected: Any) -> bool:
+        """Whether a function's value, JSON text `line`, is `expected` (see `value_equal`)."""
+        return value_equal(line, expected, listed=self.compare != LIVECODEBENCH)
 
     def accepts(self, stdout: bytes, expected: str) -> bool:
         """Whether `stdout` answers a test that expects `expected`."""
         wanted = expected.strip()
+        if self.compare == LIVECODEBENCH:
+            return _same_lines(_stripped(stdout), wanted)
         stdout = _uniform(stdout)
         data = _stripped(stdout)
         if len(data) <= _WIDEST * len(wanted) and _text(data) == wanted:
@@ -142,12 +163,14 @@ def tolerance(name: str) -> Tolerance:
     except ValueError:
         relative = absolute = -1.0
     if not (0 <= relative < math.inf and 0 <= absolute < math.inf):
-        raise BadRequest(f"'compare' must be strip, lines, tokens or float(REL, ABS), got {name[:80]!r}")
+        known = f"strip, lines, tokens or float(REL, ABS), or {LIVECODEBENCH}"
+        raise BadRequest(f"'compare' must be {known}, got {name[:80]!r}")
     return Tolerance(relative, absolute)
 
 
-def value_equal(line: bytes, expected: Any) -> bool:
-    """Whether JSON text `line` holds the expected value, or the one that a one-element list `expected` holds.
+def value_equal(line: bytes, expected: Any, *, listed: bool = True) -> bool:
+    """Whether JSON text `line` holds the expected value, or (`listed`) the one that a one-element list
+    `expected` holds.
 
     Values are plain JSON on both sides, so tuples are lists, and no object of the program's is ever compared.
     """
@@ -157,7 +180,8 @@ def value_equal(line: bytes, expected: Any) -> bool:
         if _too_long(line, len(wanted_text)):
             return False
         value = json.loads(decode(line))
-        choices = [wanted, wanted[0]] if isinstance(wanted, list) and len(wanted) == 1 else [wanted]
+        one = listed and isinstance(wanted, list) and len(wanted) == 1
+        choices = [wanted, wanted[0]] if one else [wanted]
         return any(bool(value == each) for each in choices)
     except (ValueError, RecursionError):  # no JSON, or nested too deeply
         return False
@@ -206,6 +230,33 @@ def _stripped(data: bytes, *, left: bool = True) -> bytes:
 
 def _same_but_for_its_end(line: str, wanted: str) -> bool:
     return line.rstrip() == wanted.rstrip()
+
+
+def _same_lines(data: bytes, wanted: str) -> bool:
+    """LiveCodeBench's rule for an output and what is expected, both stripped."""
+    if data.count(b"\n") != wanted.count("\n"):
+        return False
+    return all(map(_same_in_decimals, data.split(b"\n"), wanted.split("\n")))
+
+
+def _same_in_decimals(line: bytes, wanted: str) -> bool:
+    """Its rule for a line. Numbers may be of any length (beyond `_WIDE_NUMBERS` only in ASCII: one wide
+    character would make a text four times as large), so words are counted before they are read.
+    """
+    wanted = wanted.strip()
+    if len(line) > (longest := _WIDE_NUMBERS + _WIDEST * len(wanted)):
+        line = _stripped(line)
+        solid = line.translate(None, _BLANK_BYTES)
+        if len(solid) > longest and not solid.isascii():
+            return False
+    text, words = _text(line).strip(), wanted.split()
+    given = text.split(None, len(words)) if text != wanted else []
+    try:
+        return text == wanted or (
+            len(given) == len(words) and all(map(operator.eq, map(Decimal, given), map(Decimal, words)))
+        )
+    except ArithmeticError:  # no number; nor can signalling NaNs be compared
+        return False
 
 
 def _close(within: Tolerance, given: str, wanted: str) -> bool:

@@ -1,11 +1,13 @@
 """Finding the evaluator to use: in process, the Ray Serve application, or a URL."""
 
 import sys
+from dataclasses import replace
 
 from cobalt.cli import Parser, positive_int
 from cobalt.cluster import application
 from cobalt.errors import InputError
 from cobalt.evaluator.base import Evaluator
+from cobalt.evaluator.checker import PUBLISHED, Rule
 from cobalt.evaluator.local import LocalEvaluator
 from cobalt.evaluator.remote import (
     APPLICATION,
@@ -31,7 +33,7 @@ def evaluator_flags(flags: Parser) -> None:
     )
 
 
-def connect(spec: str = "auto", *, workers: int | None = None) -> Evaluator:
+def connect(spec: str = "auto", *, workers: int | None = None, rule: Rule = PUBLISHED) -> Evaluator:
     """The evaluator that `spec` names, ready for work; which one is said in one line on stderr.
 
     `local`: this machine, `workers` programs at once, at the best isolation level that works; `local:LEVEL`
@@ -39,7 +41,8 @@ def connect(spec: str = "auto", *, workers: int | None = None) -> Evaluator:
     programs may import besides the standard library (numpy). `serve`: the Ray Serve application `evaluator`
     of the cluster this process is connected to, of the one at RAY_ADDRESS, of the one
     begun here by `ray start`, or else of any that runs here. A URL: the same application over HTTP. `auto`:
-    `serve`, but without that last resort, if such an application runs; else `local`.
+    `serve`, but without that last resort, if such an application runs; else `local`. `rule`: of an evaluator
+    of this machine, with the limits that go with it; remote ones have their own.
 
     Raises InputError for another `spec`, and where there is no evaluator of this version; InfraError if it
     judges wrongly. Safe to call within a running event loop, which waits meanwhile.
@@ -47,7 +50,7 @@ def connect(spec: str = "auto", *, workers: int | None = None) -> Evaluator:
     evaluator: Evaluator
     check_spec(spec)
     if is_local(spec):
-        evaluator = local(spec, workers)
+        evaluator = local(spec, workers, rule=rule)
         packages = "".join(f", with {name}" for name in evaluator.limits.packages)
         where = f"in process, {evaluator.workers} workers, isolation {evaluator.isolation}{packages}"
     elif spec.startswith(("http://", "https://")):
@@ -55,7 +58,7 @@ def connect(spec: str = "auto", *, workers: int | None = None) -> Evaluator:
     else:
         handle = application(APPLICATION, DEPLOYMENT, search=spec == "serve")
         if handle is None and spec == "auto":
-            return connect("local", workers=workers)
+            return connect("local", workers=workers, rule=rule)
         if handle is None:
             raise InputError(
                 f"no Ray Serve application '{APPLICATION}' was found; start one with: serve run "
@@ -87,10 +90,11 @@ def is_local(spec: str) -> bool:
     return spec.partition("+")[0].partition(":")[0] == "local"
 
 
-def local(spec: str, workers: int | None, isolation: str = "auto") -> LocalEvaluator:
+def local(spec: str, workers: int | None, isolation: str = "auto", rule: Rule = PUBLISHED) -> LocalEvaluator:
     """The evaluator of `local[:LEVEL][+PACKAGE]`; `isolation` is the level where none is named."""
     place = spec.partition("+")[0].partition(":")[2]
-    return LocalEvaluator(workers, isolation=place or isolation, limits=_limits(spec))
+    limits = replace(rule.limits, packages=_limits(spec).packages)
+    return LocalEvaluator(workers, isolation=place or isolation, limits=limits, rule=rule)
 
 
 def _limits(spec: str, name: str = "--evaluator") -> Limits:

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 from cobalt.evaluator import feedback
 from cobalt.evaluator.base import infra_result
-from cobalt.evaluator.checker import Rule, brief, decode, encode, value_equal
+from cobalt.evaluator.checker import Rule, brief, decode, encode
 from cobalt.sandbox.limits import Limits
 from cobalt.sandbox.pool import Pool
 from cobalt.sandbox.worker import Program, RunFacts, WorkerLost
@@ -250,9 +250,8 @@ def _verdict(
         if stderr.strip():
             return found(status, feedback.stderr_feedback(value, stdout, stderr))
         return found(status, feedback.wrong_answer_feedback(value, stdout, expected))
-    right = (
-        rule.accepts(facts.stdout, expected) if tests.fn_name is None else value_equal(facts.stdout, expected)
-    )
+    accepts = rule.accepts if tests.fn_name is None else rule.accepts_value
+    right = accepts(facts.stdout, expected)
     text = feedback.wrong_answer_feedback(value, stdout, expected)
     return found("passed" if right else "wrong_answer", text)
 

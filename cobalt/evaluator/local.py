@@ -21,7 +21,7 @@ class LocalEvaluator(Evaluator):
 
     `isolation`: `auto` (the best level that works here) or a level's name. `shared_verdicts`: identical
     (program, tests) pairs, at the same time or lately, run once. `rule`: how outputs are compared and when to
-    stop, unless a call says otherwise.
+    stop, unless a call says otherwise. `limits`: those of the rule where none are given.
 
     Raises InputError for bad arguments and InfraError if the machine does not give the isolation asked for.
     """
@@ -38,7 +38,7 @@ class LocalEvaluator(Evaluator):
         rule: Rule = PUBLISHED,
     ) -> None:
         self.workers = workers or len(os.sched_getaffinity(0))
-        self.limits = limits or Limits()
+        self.limits = limits or rule.limits
         self.isolation = resolve(isolation, self.limits)
         self.rule = rule
         self.waiting = 0  # programs that wait for a worker or are being run

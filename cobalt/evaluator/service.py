@@ -25,7 +25,7 @@ from starlette.responses import JSONResponse, Response
 from cobalt import __version__
 from cobalt.cluster import allow_slow_start, amounts
 from cobalt.errors import BadRequest, InfraError
-from cobalt.evaluator.checker import Rule
+from cobalt.evaluator.checker import LIVECODEBENCH, Rule
 from cobalt.evaluator.local import LocalEvaluator
 from cobalt.evaluator.metrics import ReplicaMetrics
 from cobalt.evaluator.remote import DEPLOYMENT, TOKEN_VARIABLE
@@ -56,7 +56,7 @@ class Settings(BaseModel):
     target_ongoing_requests: float = Field(default=16, gt=0, description="requests per replica to scale for")
     isolation: str = Field(default="auto", description="level of the sandbox (docs/execution.md)")
     shared_verdicts: bool = Field(default=True, description="identical requests run once")
-    compare: str = Field(default="strip", description="strip, lines, tokens or float(REL, ABS)")
+    compare: str = Field(default="strip", description="strip, lines, tokens, float(REL, ABS), livecodebench")
     stop_on_first_failure: bool = Field(default=False, description="skip tests after a failed one")
     cpu_s: float = Field(default=Limits.cpu_s, gt=0, description="CPU seconds of a test")
     suite_s: float = Field(default=Limits.suite_s, gt=0, description="CPU seconds of a program's tests")
@@ -66,6 +66,13 @@ class Settings(BaseModel):
     max_ongoing_requests: int = Field(default=256, ge=1, description="requests a replica accepts at once")
     max_queued_requests: int = Field(default=4096, ge=-1, description="more waiting requests are refused")
     max_request_bytes: int = Field(default=256 << 20, ge=1, description="larger requests are refused")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _limits_of_the_rule(cls, given: dict[str, Any]) -> dict[str, Any]:
+        own = Rule(LIVECODEBENCH).limits
+        theirs = {"cpu_s": own.cpu_s, "suite_s": own.suite_s}
+        return theirs | given if given.get("compare") == LIVECODEBENCH else given
 
     @model_validator(mode="after")
     def _fits(self) -> "Settings":
@@ -83,6 +90,7 @@ class Settings(BaseModel):
     def limits(self) -> Limits:
         return Limits(
             cpu_s=self.cpu_s,
+            wall_s=self.cpu_s if self.compare == LIVECODEBENCH else None,
             suite_s=self.suite_s,
             memory_bytes=self.memory_mb << 20,
             exit_and_quit=self.exit_and_quit,

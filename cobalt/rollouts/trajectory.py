@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 from cobalt.engines.base import CONTEXT_OVERFLOW, Completion
 from cobalt.errors import InfraError, InputError
 from cobalt.evaluator.base import Evaluator
+from cobalt.evaluator.checker import Rule
 from cobalt.prompts import Prompts
 from cobalt.rollouts.settings import MultiTurnSettings
 from cobalt.rows import Row
@@ -68,12 +69,14 @@ def usage(completion: Completion) -> dict[str, int]:
     return used
 
 
-async def verdict(evaluator: Evaluator, code: str | None, tests: TestCases) -> ExecutionResult:
-    """The evaluator's verdict on a program, one entry per test.
+async def verdict(
+    evaluator: Evaluator, code: str | None, tests: TestCases, rule: Rule | None = None
+) -> ExecutionResult:
+    """The evaluator's verdict on a program, one entry per test; `rule`: in place of its own.
 
     Raises InfraError if it has none (`infra_error`, after its own retries): a fault of ours is never a score.
     """
-    result = await evaluator.aevaluate(code, tests)
+    result = await evaluator.aevaluate(code, tests, **({} if rule is None else {"rule": rule}))
     if result["status"] == "infra_error":
         raise InfraError(f"the evaluator had no verdict: {' '.join(result.get('feedback', []))[:300]}")
     if len(result["passing"]) != len(tests):

@@ -7,13 +7,11 @@ from __future__ import annotations
 import argparse
 import asyncio
 import re
-from collections.abc import Iterator
 from dataclasses import fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from cobalt.cli import HelpFormatter, Parser, Progress, parser
-from cobalt.config.sections import TINY_TASKS
 from cobalt.engines.own import engine_of
 from cobalt.errors import InputError
 from cobalt.evaluation.evaluate import HiddenTests, hidden_tests
@@ -22,23 +20,21 @@ from cobalt.evaluator.verdict_cache import VerdictCache
 from cobalt.manifest import check_resume, read_manifest, write_manifest
 from cobalt.output import write_jsonl
 from cobalt.pipeline import Summary
-from cobalt.prompts import Prompts, load
+from cobalt.prompts import load
 from cobalt.rollouts.cli import PROVIDERS, carry_out, run_flags, sampling_given
 from cobalt.rollouts.inputs import Source
 from cobalt.rollouts.multi_turn import DIALOGUE, dialogue_flags, multi_turn
 from cobalt.rollouts.settings import Budget, MultiTurnSettings, RolloutSettings
 from cobalt.rollouts.single_turn import check_row, single_turn
-from cobalt.rows import INPUT_HELP, Raw, Row, Rows, open_rows, parsed
 from cobalt.run.dialogues import complete as all_rows
-from cobalt.tasks import livecodebench
-from cobalt.tasks.own import complete, complete_perturbed, is_perturbed
+from cobalt.tasks.own import is_perturbed
+from cobalt.tasks.sets import SET_HELP, task_set
 
 if TYPE_CHECKING:
     from cobalt.engines.base import ChatEngine
     from cobalt.evaluator.base import Evaluator
 
 SAMPLES, TURNS = 4, 3
-TINY, LIVECODEBENCH = "tiny", "livecodebench"
 
 _ABOUT = """From a model to Pass@1 by turn, in one command: first programs, repairs on the feedback of
 public tests, and the hidden tests of every program. Run it again to continue, or to see the table again."""
@@ -62,41 +58,6 @@ Public and hidden tests are those that a row names; else its first four tests ar
 
 class _Help(HelpFormatter, argparse.RawDescriptionHelpFormatter):
     """Examples as they stand."""
-
-
-class TaskSet(Rows):
-    """The tasks of a source, each with all that the doors read: ready, perturbed, or of a LiveCodeBench
-    release.
-    """
-
-    def __init__(self, source: Rows, prompts: Prompts) -> None:
-        super().__init__(source.name, source.paths, source.table, source.revision)
-        self._prompts = prompts
-
-    def raw(self) -> Iterator[tuple[str, Raw]]:
-        for where, raw in super().raw():
-            yield where, self._task(parsed(raw, where), where)
-
-    def _task(self, row: Row, where: str) -> Row:
-        if "private_test_cases" in row:
-            made = livecodebench.convert(row, where, livecodebench.LcbSettings(prompts=self._prompts))
-            assert not isinstance(made, str)  # no dates are left out
-            return made
-        if is_perturbed(row):
-            task = complete_perturbed(row, where, self._prompts)
-            return {"test_cases": task["hidden_test_cases"], **task}
-        return complete(row, where, self._prompts)
-
-
-def task_set(name: str, prompts: Prompts) -> TaskSet:
-    """The set that `--tasks` names: `tiny`, `livecodebench`, or what `open_rows` reads."""
-    if name == TINY and not Path(name).exists():
-        from cobalt.tasks import tiny
-
-        return TaskSet(Rows(TINY, table=list(tiny.draw_tasks("heldout", TINY_TASKS["heldout"], 0))), prompts)
-    if name == LIVECODEBENCH and not Path(name).exists():
-        name = livecodebench.locate(livecodebench.HUB_NAME)
-    return TaskSet(open_rows(name, ("test", "heldout", "validation", "dev", "train")), prompts)
 
 
 async def evaluate_model(
@@ -143,8 +104,7 @@ def _keep(source: Source, target: Path) -> None:
 def _flags() -> Parser:
     flags = parser(_ABOUT, epilog=_EXAMPLES, formatter_class=_Help)
     flags.add_argument("model", metavar="MODEL", help="what is evaluated, see below")
-    known = f"{INPUT_HELP}, or {TINY} (the demo's held-out tasks), {LIVECODEBENCH} (version 6, from the hub)"
-    flags.add_argument("--tasks", required=True, metavar="SET", help=known)
+    flags.add_argument("--tasks", required=True, metavar="SET", help=SET_HELP)
     flags.add_argument(
         "-o", "--output", type=Path, metavar="DIR",
         help="folder of this evaluation; run again to continue (default: outputs/eval/MODEL-SET)",

@@ -28,7 +28,7 @@ from cobalt.rows import Row
 from cobalt.tasks.own import make_task
 
 N_PUBLIC, N_HIDDEN = 3, 6
-SPLITS = ("train", "dev", "heldout")
+SPLITS = tuple(TASKS := {"train": 150, "dev": 100, "heldout": 300})  # and how many there are by default
 SLOTS = ("constant", "rearrangement", "format")
 VAGUE_PROBABILITY = {"constant": 0.4, "rearrangement": 0.4, "format": 0.55}
 _NO_MORE = 5000  # draws one after another that were there before: a split has some ten thousand tasks

@@ -160,11 +160,17 @@ OUTPUTS = {
     "narrow ones and a wide one": "b'a' * (SIZE - 4) + '\\U0001f600'.encode()",
     "words and a wide character": "b'a ' * (SIZE // 2 - 2) + '\\U0001f600'.encode()",
     "surrogates": "b'\\xed\\xa0\\x80' * (SIZE // 3)",
+    # Where LiveCodeBench's rule has as many lines as it wants:
+    "a long number in its line": "b'42 1.5\\n' + b'1' * SIZE",
+    "many words in a line": "b'42 ' * (SIZE // 3 - 1) + b'\\n7'",
+    "a number and a wide character": "b'42 1.5\\n' + b'1' * (SIZE - 12) + '\\U0001f600'.encode()",
+    "a wide character far off": "b'42 1.5\\n7' + b' ' * (SIZE - 20) + '\\U0001f600 8'.encode()",
+    "wide digits": "b'42 1.5\\n' + '\\U0001d7ce'.encode() * (SIZE // 4 - 2)",
 }
-QUICK = ("words", "pairs of brackets", "keys", "invalid bytes", "lines of a space", "wide spaces", "narrow ones and a wide one", "digits")  # fmt: skip
+QUICK = ("words", "pairs of brackets", "keys", "invalid bytes", "lines of a space", "wide spaces", "narrow ones and a wide one", "digits", "a long number in its line")  # fmt: skip
 
 
-RULES = ("strip", "lines", "tokens", "float")
+RULES = ("strip", "lines", "tokens", "float", "livecodebench")
 
 # A process of its own: its peak is that of this one judgement. What is measured is what the evaluator does
 # with the facts of a run, from the bytes to the verdict and its text.

@@ -6,6 +6,7 @@ import pytest
 
 from cobalt.errors import BadRequest
 from cobalt.evaluator.checker import Rule, decode, encode, value_equal
+from cobalt.sandbox.limits import Limits
 
 KINDS = "\t\n\x0b\x0c\r\x1c\x1d\x1e\x1f \x85\xa0\u1680\u2000\u2003\u2028\u2029\u202f\u205f\u3000"
 
@@ -86,20 +87,46 @@ def test_values(text, expected, equal):
         ("float(1,1)", "nan", "nan", True),
         ("float", "9" * 500, "9" * 499 + "8", False),
         ("float", "٣", "3", False),
+        # LiveCodeBench's: each by its published rule, by hand
+        ("livecodebench", " \n1 2 \n  3\n\n", "1 2\n3", True),
+        ("livecodebench", "1\r\n2\r\n", "1\n2", True),
+        ("livecodebench", "1\n\n2", "1\n2", False),  # an empty line counts
+        ("livecodebench", "1\n2", "1 2", False),
+        ("livecodebench", "1  2", "1 2", True),  # the words are numbers
+        ("livecodebench", "a  b", "a b", False),
+        ("livecodebench", "a 1.0", "a 1", False),  # one word is none
+        ("livecodebench", "1.0 2e0", "1 2", True),
+        ("livecodebench", "+1 -0 .5 1_000", "1 0 0.50 1000", True),
+        ("livecodebench", "0.1", "0.10000000000000001", False),
+        ("livecodebench", "50000000000000000", "50000000000000001", False),
+        ("livecodebench", "1 2 3", "1 2", False),
+        ("livecodebench", "", "0", False),
+        ("livecodebench", "\n", "", True),
+        ("livecodebench", "1\r2", "1 2", True),  # a carriage return is a space within a line
+        ("livecodebench", "1\r2", "1\n2", False),
+        ("livecodebench", "nan", "nan", True),
+        ("livecodebench", "NaN", "nan", False),  # equal to no number
+        ("livecodebench", "sNaN 1", "sNaN  1", False),
+        ("livecodebench", "Infinity -inf", "inf -Infinity", True),
+        ("livecodebench", "1e400", "10e399", True),
+        ("livecodebench", "1e99999999999999999999", "0", False),
+        ("livecodebench", "٣", "3", True),
+        ("livecodebench", "yes", "YES", False),
+        ("livecodebench", "9" * 5000 + ".0", "9" * 5000, True),
     ],
 )
 def test_rules_of_comparison(compare, stdout, expected, equal):
     assert Rule(compare).accepts(encode(stdout), expected) is equal
 
 
-@pytest.mark.parametrize("rule", ["strip", "lines", "tokens", "float"])
+@pytest.mark.parametrize("rule", ["strip", "lines", "tokens", "float", "livecodebench"])
 def test_long_outputs(rule):
     lines = "\n".join(f"{n} {n * 7 % 1000}" for n in range(50_000)) + "\n"
     for stdout, rules in (
-        (f"{lines}\n\n", ("strip", "lines", "tokens", "float")),
-        (lines.replace("\n", " \n"), ("lines", "tokens", "float")),
+        (f"{lines}\n\n", ("strip", "lines", "tokens", "float", "livecodebench")),
+        (lines.replace("\n", " \n"), ("lines", "tokens", "float", "livecodebench")),
         (lines.replace("\n", " "), ("tokens", "float")),
-        (lines.replace("\n", ".0\n"), ("float",)),
+        (lines.replace("\n", ".0\n"), ("float", "livecodebench")),
         (lines.replace("49999 ", "49998 "), ()),
         (lines.removesuffix("\n") + "1\n", ()),
         (lines.replace("1 7\n", "1 8\n", 1), ()),
@@ -123,3 +150,10 @@ def test_long_values():
 def test_an_unknown_rule_is_refused(compare):
     with pytest.raises(BadRequest, match="must be strip, lines, tokens or float"):
         Rule(compare)
+
+
+def test_livecodebench_wants_a_list_where_it_expects_one_and_has_its_limits():
+    theirs = Rule("livecodebench")
+    assert (theirs.limits.cpu_s, theirs.limits.wall_limit_s) == (6, 6) and Rule("lines").limits == Limits()
+    assert [theirs.accepts_value(text, [3]) for text in (b"[3]", b"3")] == [True, False]
+    assert [Rule().accepts_value(text, [3]) for text in (b"[3]", b"3")] == [True, True]

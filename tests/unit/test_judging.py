@@ -1,7 +1,9 @@
 """Judging as plain code would, whatever is given. What it costs: tests/sandbox/test_host_work.py."""
 
 import json
+import re
 import sys
+from fractions import Fraction
 from typing import Any
 
 import pytest
@@ -123,6 +125,61 @@ def test_any_bytes_are_judged_as_plain_code_does(rule, data, expected):
     assert Rule(rule).accepts(data, expected) is plain_accepts(rule, plain_decode(data), expected)
     own = plain_decode(data)
     assert Rule(rule).accepts(data, own) is plain_accepts(rule, own, own) is True
+
+
+def number(word: str) -> Fraction | None:
+    """What a word is as a decimal number, exactly; None if it is none."""
+    found = re.fullmatch(r"([+-]?)(?:(\d+)\.?(\d*)|\.(\d+))(?:[eE]([+-]?\d+))?", word.replace("_", ""))
+    if not found:
+        return None
+    sign, whole, part, only, power = (each or "" for each in found.groups())
+    digits = part + only
+    size = Fraction(int(whole + digits or "0"), 10 ** len(digits)) * Fraction(10) ** int(power or 0)
+    return -size if sign == "-" else size
+
+
+def livecodebench(stdout: str, expected: str) -> bool:
+    """That benchmark's rule as its authors describe it, without their library for decimals."""
+    ours, theirs = ([line.strip() for line in text.strip().split("\n")] for text in (stdout, expected))
+    if len(ours) != len(theirs):
+        return False
+    for one, other in zip(ours, theirs, strict=True):
+        pairs = [list(map(number, line.split())) for line in (one, other)]
+        if one != other and (None in pairs[0] + pairs[1] or pairs[0] != pairs[1]):
+            return False
+    return True
+
+
+SPACES = st.sampled_from([" ", "  ", "\t", "\x0c", "\u3000", "\r", ""])
+NUMBERS = st.sampled_from([
+    "0", "-0", "1", "1.0", "01", "10e-1", "1_0", "10", "1e1", ".5", "0.50", "5e-1", "2", "٢", "-.5", "+1",
+    "1.", "a", "é", "1a", "--1", ".", "e5", "1e", "0x1", "1/2", "\ud800",
+])  # fmt: skip
+
+
+@given(st.data())
+@settings(max_examples=2000)
+def test_livecodebench_judges_as_its_rule_in_other_words_does(data):
+    draw = data.draw
+    lines = draw(st.lists(st.lists(NUMBERS, max_size=3), min_size=1, max_size=3))
+    same = {"1": "1.0", "10": "1e1", ".5": "5e-1", "2": "٢", "0": "-0"}
+    texts = []
+    for change in (False, True):
+        written = []
+        for words in lines:
+            words = [same.get(word, word) if change and draw(st.booleans()) else word for word in words]
+            if change and draw(st.integers(0, 5)) == 0:
+                words = [*words, draw(NUMBERS)]
+            gap = draw(SPACES.filter(bool)) if change else " "
+            written.append(draw(SPACES) + gap.join(words) + draw(SPACES))
+        texts.append(
+            draw(st.sampled_from(["\n", "\n", "\n", "\n\n", "\r\n"]) if change else st.just("\n")).join(
+                written
+            )
+        )
+    expected, stdout = texts
+    found = Rule("livecodebench").accepts(encode(stdout), expected)
+    assert found is livecodebench(stdout, expected), (stdout, expected)
 
 
 SCALARS = (
