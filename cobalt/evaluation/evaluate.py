@@ -215,8 +215,8 @@ def main(argv: list[str] | None = None) -> int:
     file_flags(flags)
     flags.add_argument(
         "--tasks", metavar="SET",
-        help="tasks of the samples that the input holds ({task_id, solution|completion} of EvalPlus and "
-        f"BigCodeBench, {{question_id, code_list}} of LiveCodeBench): {SET_HELP}; HumanEval, BigCodeBench",
+        help="where the input holds samples ({task_id, solution} of EvalPlus and BigCodeBench, {question_id, "
+        f"code_list}} of LiveCodeBench): their tasks, HumanEval's too; {SET_HELP}",
     )  # fmt: skip
     evaluator_flags(flags)
     flags.add_argument(
@@ -224,7 +224,7 @@ def main(argv: list[str] | None = None) -> int:
         help="tests to run: the hidden ones, or all, as LiveCodeBench does",
     )  # fmt: skip
     flags.add_argument(
-        "--compare", type=Rule, default=PUBLISHED, metavar="RULE",
+        "--compare", type=Rule, default="strip", metavar="RULE",
         help="how outputs are compared: strip (published), lines, tokens, float(REL, ABS), livecodebench; "
         "the latter with its limits, where programs run on this machine",
     )  # fmt: skip

@@ -17,9 +17,11 @@ from cobalt.convert import record
 from cobalt.errors import InputError
 from cobalt.evaluation.programs import CODE_FROM, CODE_TESTS, programs_of
 from cobalt.files import StrPath, atomic_write
+from cobalt.kinds import fields_of
 from cobalt.output import refuse_overwriting, write_jsonl
 from cobalt.prompts import DEFAULT
 from cobalt.rows import INPUT_HELP, Raw, Row, Rows, UniqueIds, open_rows, parsed, require, row_id, type_name
+from cobalt.schema import EvalRow, TaskRow
 from cobalt.tasks.own import NO_LABEL
 from cobalt.tasks.sets import TaskSet, task_source
 
@@ -106,7 +108,11 @@ class SampledTasks(TaskSet):
         else:
             task = self._task(row, where)
         texts = [f"```python\n{code}\n```" for code in codes]
-        return task | {"responses": texts, "exact_programs": codes}
+        made = fields_of(EvalRow).keys() - fields_of(TaskRow).keys()  # where tasks are read from rollouts
+        return {name: value for name, value in task.items() if name not in made} | {
+            "responses": texts,
+            "exact_programs": codes,
+        }
 
 
 def write_samples(

@@ -57,6 +57,7 @@ EXAMPLES = {
         "all_pass_rates": [[1.0]],
         "exec_status": [["ok"]],
     },
+    "samples": {"task_id": "a", "solution": "print(1)"},
     "reference verdicts": {"id": 1, "verified": None, "tried": 0},
     "overlaps": {"id": 1, "problem": "p", "shared": 2},
     "rejected rows": {"where": "x:1", "error": "bad", "text": "{"},
