@@ -35,8 +35,7 @@ def with_tests(code: str | None, row: Row, where: str) -> str | None:
     harness = next((text for mark, text in _HARNESSES.items() if mark in test), None)
     if harness is None:
         raise InputError(f"{where}: field 'test' must define check(candidate) or a class TestCases(...)")
-    program = _PROGRAM.format(name=CODE_TESTS.fn_name, source=f"{code}\n{test}")
-    return program + harness.format(entry=entry)
+    return (_PROGRAM + harness).format(name=CODE_TESTS.fn_name, source=f"{code}\n{test}", entry=entry)
 
 
 def programs_of(row: Row, where: str, code_from: str = "message") -> list[list[str | None]]:

@@ -10,12 +10,12 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from cobalt.cli import parser, tell
 from cobalt.convert import record
 from cobalt.errors import InputError
-from cobalt.evaluation.programs import CODE_FROM, CODE_TESTS, programs_of
+from cobalt.evaluation.programs import CODE_TESTS, programs_of
 from cobalt.files import StrPath, atomic_write
 from cobalt.kinds import fields_of
 from cobalt.output import refuse_overwriting, write_jsonl
@@ -102,9 +102,8 @@ class SampledTasks(TaskSet):
         prompt = next((row[name] for name in _PROMPTS if isinstance(row.get(name), str)), "")
         codes = [each.code if each.whole else prompt + each.code for each in samples]
         if "test" in row and "entry_point" in row:
-            tests = CODE_TESTS.to_json()
-            task = {"difficulty": NO_LABEL, "question": prompt, **row, "id": row_id(row, where, "task_id")}
-            task |= {"test_cases": tests, "hidden_test_cases": tests}
+            task = dict.fromkeys(("test_cases", "hidden_test_cases"), CODE_TESTS.to_json())
+            task |= {"difficulty": NO_LABEL, "question": prompt, **row, "id": row_id(row, where, "task_id")}
         else:
             task = self._task(row, where)
         texts = [f"```python\n{code}\n```" for code in codes]
@@ -115,41 +114,39 @@ class SampledTasks(TaskSet):
         }
 
 
-def write_samples(
-    source: Rows, output: StrPath, form: str, turns: str = "last", code_from: str = "message"
-) -> Counter[str]:
+def write_samples(source: Rows, output: StrPath, form: str, turns: str = "last") -> Counter[str]:
     """Replace `output` by the programs of rollouts, single- or multi-turn, in one of FORMATS; returns how
     many `tasks`, `programs` and `empty` ones (answers without code, which keep their places) there are.
 
-    `turns` `last` takes the last program of every sample; `all` takes all of them, by sample, then by turn,
-    and says in the formats of lines which (`sample`, `turn`, from 0). Ids are written as text. Raises
-    InputError that names file, line and field; nothing has been changed then.
+    `turns` `last` takes the last program of every sample; `all` takes all, by sample, then by turn, and lines
+    say which (`sample`, `turn`, from 0). Ids are written as text. Raises InputError that names file, line and
+    field; nothing has been changed then.
     """
     refuse_overwriting(source.paths, output)
     unique, counts = UniqueIds(), Counter[str](tasks=0, programs=0, empty=0)
 
-    def programs() -> Iterator[tuple[str, list[Row]]]:
+    def rows() -> Iterator[Row]:
         for where, row in source:
-            key = str(unique({"id": str(row_id(row, where))}, where))
-            found = [
-                {"task_id": key, "solution": code or "", "sample": s, "turn": t}
-                for s, sample in enumerate(programs_of(row, where, code_from))
+            key = unique({"id": str(row_id(row, where))}, where)
+            places = [
+                (code or "", {"sample": s, "turn": t} if turns == "all" else {})
+                for s, sample in enumerate(programs_of(row, where))
                 for t, code in enumerate(sample)
                 if turns == "all" or t == len(sample) - 1
             ]
-            counts.update(tasks=1, programs=len(found), empty=sum(not each["solution"] for each in found))
-            yield key, found
+            counts.update(tasks=1, programs=len(places), empty=sum(not code for code, _ in places))
+            if form == "livecodebench":
+                yield {"question_id": key, "code_list": [code for code, _ in places]}
+            else:
+                yield from ({"task_id": key, "solution": code, **place} for code, place in places)
         if not counts["tasks"]:
             raise InputError(f"{source.name}: there are no rows")
 
-    fields = ("task_id", "solution", "sample", "turn")[: 2 if turns == "last" else 4]
     if form == "livecodebench":
-        lists = [{"question_id": k, "code_list": [r["solution"] for r in found]} for k, found in programs()]
-        atomic_write(output, json.dumps(lists, indent=1) + "\n")
+        atomic_write(output, json.dumps(list(rows()), indent=1) + "\n")
     else:
-        write_jsonl(output, ({name: r[name] for name in fields} for _, found in programs() for r in found))
-    settings = {"stage": "samples", "format": form, "turns": turns, "code_from": code_from}
-    record(output, source, settings, counts)
+        write_jsonl(output, rows())
+    record(output, source, {"stage": "samples", "format": form, "turns": turns}, counts)
     return counts
 
 
@@ -158,18 +155,11 @@ def main(argv: list[str] | None = None) -> int:
     flags = parser("Write the programs of rollouts as other benchmarks read them.", prog="cobalt samples")
     flags.add_argument("input_file", metavar="ROLLOUTS", help=f"of the inference doors: {INPUT_HELP}")
     flags.add_argument("-o", "--output_file", required=True, help="file to write")
-    flags.add_argument(
-        "--format", choices=FORMATS, default=FORMATS[0],
-        help="lines of {task_id, solution} (the first two), or a list of {question_id, code_list}",
-    )  # fmt: skip
+    said = "lines of {task_id, solution} (the first two), or a list of {question_id, code_list}"
+    flags.add_argument("--format", choices=FORMATS, default=FORMATS[0], help=said)
     flags.add_argument("--turns", choices=TURNS, default=TURNS[0], help="which programs of a dialogue")
-    flags.add_argument(
-        "--code_from", choices=CODE_FROM, default=CODE_FROM[0],
-        help="the program of the message, or of the uncut response",
-    )  # fmt: skip
-    args: Any = flags.parse_args(argv)
-    source = open_rows(args.input_file)
-    made = write_samples(source, args.output_file, args.format, args.turns, args.code_from)
+    args = flags.parse_args(argv)
+    made = write_samples(open_rows(args.input_file), args.output_file, args.format, args.turns)
     lines = [f"{args.output_file}: {made['programs']} programs of {made['tasks']} tasks"]
     tell(lines + [f"{made['empty']} of them empty: no code in the answer"] * (made["empty"] > 0))
     return 0
