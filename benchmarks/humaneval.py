@@ -5,8 +5,8 @@ python benchmarks/humaneval.py HumanEval.jsonl.gz --evalplus PYTHON [--plus FOLD
 Three samples for each of the 164 tasks: the reference program, one whose answers are all wrong, and one whose
 function has its first comparison, sum or number changed. PYTHON is that of an environment with the package:
 `python -m venv .cache/evalplus && .cache/evalplus/bin/pip install evalplus==0.3.1`. FOLDER: a copy of
-github.com/evalplus/humanevalplus_release, whose further tests are then run by both; without it, both run the
-tests of HumanEval alone, and nothing is fetched.
+github.com/evalplus/humanevalplus_release, whose reference programs and further tests are then taken; without
+it, both run the tests of HumanEval alone. Nothing is fetched.
 """
 
 from __future__ import annotations
@@ -140,9 +140,10 @@ def by_evalplus(python: str, rows: list[Row], path: Path, plus: Path | None) -> 
 
 
 def by_cobalt(tasks: Path, path: Path) -> dict[str, list[bool]]:
-    """By ours: `eval_multi_turn.py -i SAMPLES --tasks TASKS --evaluator local+numpy` (for EvalPlus's tests)."""
+    """By ours: `eval_multi_turn.py -i SAMPLES --tasks TASKS --evaluator local+numpy`."""
     output = path.with_name("ours.jsonl")
-    with LocalEvaluator(limits=Limits(packages=("numpy",))) as evaluator:
+    limits = Limits(cpu_s=60, packages=("numpy",))  # of all calls together, where EvalPlus limits each
+    with LocalEvaluator(limits=limits) as evaluator:
         asyncio.run(hidden_tests(SampledTasks(open_rows(path), str(tasks)), output, evaluator))
     return {row["id"]: [rate == [1.0] for rate in row["all_pass_rates"]] for _, row in read_rows(output)}
 
@@ -153,12 +154,12 @@ def main(argv: list[str] | None = None) -> int:
     flags.add_argument("--evalplus", required=True, metavar="PYTHON", help="of an environment with evalplus")
     flags.add_argument("--plus", type=Path, metavar="FOLDER", help="copy of humanevalplus_release")
     args = flags.parse_args(argv)
-    rows = [row for _, row in open_rows(args.data)]
+    tasks = args.plus / "HumanEvalPlus-OriginFmt.jsonl.gz" if args.plus else args.data
+    rows = [row for _, row in open_rows(tasks)]
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "samples.jsonl"
         write_jsonl(path, samples(rows))
         theirs = by_evalplus(args.evalplus, rows, path, args.plus)
-        tasks = args.plus / "HumanEvalPlus-OriginFmt.jsonl.gz" if args.plus else args.data
         ours = by_cobalt(tasks, path)
     print("| samples | both pass | both fail | EvalPlus alone passes | ours alone passes |")
     print("|---|---|---|---|---|")

@@ -14,7 +14,7 @@ import re
 from collections.abc import Callable
 from pathlib import Path
 
-from cobalt.cli import parser, run_main
+from cobalt.cli import parser, positive_int, run_main
 from cobalt.evaluator import LocalEvaluator
 from cobalt.evaluator.checker import Rule
 from cobalt.rows import open_rows
@@ -47,9 +47,9 @@ def programs(path: Path) -> list[tuple[str, str, TestCases]]:
     return found
 
 
-def judged(asked: list[tuple[str, str, TestCases]], rule: str) -> list[bool]:
+def judged(asked: list[tuple[str, str, TestCases]], rule: str, workers: int | None) -> list[bool]:
     """Whether each program passes all its tests."""
-    with LocalEvaluator(rule=Rule(rule)) as evaluator:
+    with LocalEvaluator(workers, rule=Rule(rule)) as evaluator:
         results = evaluator.evaluate_many((code, tests) for _, code, tests in asked)
         return [all(result["passing"]) for result in results]
 
@@ -57,9 +57,10 @@ def judged(asked: list[tuple[str, str, TestCases]], rule: str) -> list[bool]:
 def main(argv: list[str] | None = None) -> int:
     flags = parser("Verdicts that differ between rules of comparison.")
     flags.add_argument("file", type=Path, help="rows of TACO's layout, and `generated` programs")
+    flags.add_argument("--workers", type=positive_int, help="programs at once (default: one per core)")
     args = flags.parse_args(argv)
     asked = programs(args.file)
-    found = {rule: judged(asked, rule) for rule in RULES}
+    found = {rule: judged(asked, rule, args.workers) for rule in RULES}
     print(f"| task | asks for | programs | {' | '.join(f'pass by `{rule}`' for rule in RULES)} |")
     print("|---|---|---" + "|---" * len(RULES) + "|")
     for task in dict.fromkeys(task for task, _, _ in asked):

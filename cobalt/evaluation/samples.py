@@ -75,7 +75,7 @@ class SampledTasks(TaskSet):
 
     def __init__(self, samples: Rows, tasks: str) -> None:
         self._tasks = task_source(tasks)
-        super().__init__(self._tasks, DEFAULT)
+        super().__init__(self._tasks, DEFAULT, "call")  # as LiveCodeBench judges its functional problems
         self._samples = read_samples(samples)
         self.paths = [*samples.paths, *self.paths]
         self.missing = 0
@@ -101,8 +101,8 @@ class SampledTasks(TaskSet):
     def _sampled(self, row: Row, where: str, samples: list[Sample]) -> Row:
         prompt = next((row[name] for name in _PROMPTS if isinstance(row.get(name), str)), "")
         codes = [each.code if each.whole else prompt + each.code for each in samples]
-        if "test" in row and "entry_point" in row:
-            task = dict.fromkeys(("test_cases", "hidden_test_cases"), CODE_TESTS.to_json())
+        if "test" in row and "test_cases" not in row:
+            task: Row = dict.fromkeys(("test_cases", "hidden_test_cases"), CODE_TESTS.to_json())
             task |= {"difficulty": NO_LABEL, "question": prompt, **row, "id": row_id(row, where, "task_id")}
         else:
             task = self._task(row, where)

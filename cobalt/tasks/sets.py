@@ -16,12 +16,15 @@ SET_HELP = f"{INPUT_HELP}, or {TINY} (the demo's held-out tasks), {LIVECODEBENCH
 
 class TaskSet(Rows):
     """The tasks of a source, each with all that the doors read: ready, perturbed, or of a LiveCodeBench
-    release.
+    release (`functional`: see `LcbSettings`).
     """
 
-    def __init__(self, source: Rows, prompts: Prompts) -> None:
+    def __init__(
+        self, source: Rows, prompts: Prompts, functional: livecodebench.Functional = "stdin"
+    ) -> None:
         super().__init__(source.name, source.paths, source.table, source.revision)
         self._prompts = prompts
+        self._lcb = livecodebench.LcbSettings(functional=functional, prompts=prompts)
 
     def raw(self) -> Iterator[tuple[str, Raw]]:
         for where, raw in super().raw():
@@ -29,7 +32,7 @@ class TaskSet(Rows):
 
     def _task(self, row: Row, where: str) -> Row:
         if "private_test_cases" in row:
-            made = livecodebench.convert(row, where, livecodebench.LcbSettings(prompts=self._prompts))
+            made = livecodebench.convert(row, where, self._lcb)
             assert not isinstance(made, str)  # no dates are left out
             return made
         if is_perturbed(row):

@@ -241,6 +241,33 @@ def test_code_that_no_harness_runs_is_refused(tmp_path, change, says):
         evaluate.main(["-i", str(source), "--tasks", str(tasks), "-o", str(tmp_path / "out.jsonl")])
 
 
+def test_functional_problems_of_livecodebench_are_called(tmp_path):
+    given = json.dumps([{"input": "[1, 2]\n3", "output": "[6]", "testtype": "functional"}])
+    problem = {"question_id": "q", "question_content": "Sum.", "contest_date": "2025-01-05"}
+    problem |= {"difficulty": "easy", "metadata": '{"func_name": "f"}'}
+    problem |= {f"{part}_test_cases": given for part in ("public", "private")}
+    bodies = ("[sum(xs) + y]", "sum(xs) + y", "[0]")  # the second only where a list of one is its value
+    codes = [f"class Solution:\n    def f(self, xs, y):\n        return {body}\n" for body in bodies]
+    tasks = write(tmp_path / "test6.jsonl", [problem])
+    source = write(tmp_path / "s.json", lines("question_id", "code_list", ("q", codes)))
+    for more, wanted in (([], [1, 1, 0]), (["--compare", "livecodebench", "--suite", "all"], [1, 0, 0])):
+        output = str(tmp_path / f"{len(more)}.jsonl")
+        args = [
+            "-i",
+            str(source),
+            "--tasks",
+            str(tasks),
+            "-o",
+            output,
+            "--evaluator",
+            "local",
+            "--workers",
+            "1",
+        ]
+        assert evaluate.main([*args, *more]) == 0
+        assert [[rate for (rate,) in row["all_pass_rates"]] for _, row in read_rows(output)] == [wanted]
+
+
 def test_the_service_takes_the_limits_of_its_rule():
     found = [Settings(compare="livecodebench", **more).limits() for more in ({}, {"cpu_s": 2})]
     assert [(limits.cpu_s, limits.wall_limit_s, limits.suite_s) for limits in found] == [
