@@ -62,6 +62,8 @@ def read_samples(rows: Rows) -> dict[str, list[Sample]]:
             if not isinstance(code, str):
                 raise InputError(f"{where}: field '{field}'[{index}] must be a string, got {type_name(code)}")
         found.setdefault(task, []).extend(Sample(where, key, code, field != "completion") for code in codes)
+    if not found:
+        raise InputError(f"{rows.name}: there are no samples")
     return found
 
 
@@ -84,7 +86,7 @@ class SampledTasks(TaskSet):
         left, unique, self.missing = dict(self._samples), UniqueIds(), 0
         for where, raw in self._tasks.raw():
             row = parsed(raw, where)
-            key = str(row_id(row, where, next((name for name in _KEYS if name in row), "id")))
+            key = str(_key(row, where))
             unique({"id": key}, where)
             if key in left:
                 yield where, self._sampled(row, where, left.pop(key))
@@ -93,17 +95,15 @@ class SampledTasks(TaskSet):
         if left:
             first = next(iter(left.values()))[0]
             some = ", ".join(map(repr, list(left)[:5])) + (", ..." if len(left) > 5 else "")
-            raise InputError(
-                f"{first.where}: field '{first.key}': {self.name} has no such task; there are samples of "
-                f"{len(left)} unknown ones: {some}"
-            )
+            where = f"{first.where}: field '{first.key}'"
+            raise InputError(f"{where}: {self.name} has no task {some} ({len(left)} in all)")
 
     def _sampled(self, row: Row, where: str, samples: list[Sample]) -> Row:
         prompt = next((row[name] for name in _PROMPTS if isinstance(row.get(name), str)), "")
         codes = [each.code if each.whole else prompt + each.code for each in samples]
         if "test" in row and "test_cases" not in row:
             task: Row = dict.fromkeys(("test_cases", "hidden_test_cases"), CODE_TESTS.to_json())
-            task |= {"difficulty": NO_LABEL, "question": prompt, **row, "id": row_id(row, where, "task_id")}
+            task |= {"difficulty": NO_LABEL, "question": prompt, **row, "id": _key(row, where)}
         else:
             task = self._task(row, where)
         texts = [f"```python\n{code}\n```" for code in codes]
@@ -112,6 +112,10 @@ class SampledTasks(TaskSet):
             "responses": texts,
             "exact_programs": codes,
         }
+
+
+def _key(row: Row, where: str) -> str | int:
+    return row_id(row, where, next((name for name in _KEYS if name in row), "id"))
 
 
 def write_samples(source: Rows, output: StrPath, form: str, turns: str = "last") -> Counter[str]:

@@ -55,6 +55,7 @@ def test_samples_keep_their_order_beside_their_tasks(tmp_path, name, rows):
 @pytest.mark.parametrize(
     ("rows", "says"),
     [
+        ([], "s.jsonl: there are no samples"),
         ([{"solution": "x"}], "s.jsonl:2: 'task_id' must be a non-empty string or a whole number"),
         ([{"task_id": "a"}], "s.jsonl:2: field 'solution' is missing (expected a string)"),
         ([{"task_id": "a", "solution": ["x"]}], "s.jsonl:2: field 'solution' must be a string, got a list"),
@@ -66,14 +67,14 @@ def test_samples_keep_their_order_beside_their_tasks(tmp_path, name, rows):
         ([{"question_id": "a", "code_list": []}], "s.jsonl:2: field 'code_list' holds no programs"),
         ([{"id": "a", "responses": ["x"]}], "leave --tasks out"),
         (lines("task_id", "solution", ("a", "x"), ("y", "x"), ("z", "x")),
-         "s.jsonl:3: field 'task_id': TASKS has no such task; there are samples of 2 unknown ones: 'y', 'z'"),
-        (lines("question_id", "code_list", ("y", ["x"])), "s.jsonl:2: field 'question_id': TASKS has no"),
+         "s.jsonl:3: field 'task_id': TASKS has no task 'y', 'z' (2 in all)"),
+        (lines("question_id", "code_list", ("y", ["x"])), "s.jsonl:2: field 'question_id': TASKS has no task"),
     ],
 )  # fmt: skip
 def test_bad_samples_name_line_and_field(tmp_path, monkeypatch, rows, says):
     monkeypatch.chdir(tmp_path)
     write(tmp_path / "TASKS", [task("a")])
-    source = write(tmp_path / "s.jsonl", [{"task_id": "a", "solution": "x"}, *rows])
+    source = write(tmp_path / "s.jsonl", rows and [{"task_id": "a", "solution": "x"}, *rows])
     with pytest.raises(InputError) as caught:
         evaluate.main(["-i", source.name, "--tasks", "TASKS", "-o", "out.jsonl"])
     assert says in str(caught.value) and not Path("out.jsonl").exists()
