@@ -190,8 +190,12 @@ class Train:
     """Training in verl. What is left out is as the recipe says at this `profile` and `scale`."""
 
     recipe: Text = "cobalt"
-    """A recipe of `verl/config/recipe` (docs/recipes.md), or a YAML file of your own, which trains on
-    contexts (docs/howto/recipe.md)."""
+    """A recipe of `verl/config/recipe` (docs/recipes.md), or a YAML file of your own
+    (docs/howto/recipe.md)."""
+    trains_on: Literal["contexts", "statements", "stored"]
+    """Contexts cut from trajectories, statements (also of dialogues), or stored groups of programs."""
+    perturbed: Flag
+    """Whether contexts from perturbed tests are mixed in."""
     profile: Literal["cpu", "gpu"] = "cpu"
     """The hardware: `verl/config/profile`."""
     scale: Literal["tiny", "published"]
@@ -221,7 +225,8 @@ class Train:
     lora_alpha: Count
     """Scale of adapters."""
     perturbed_share: Annotated[Number, Field(ge=0.01, le=1)] | None = None
-    """Share of the training rows that come from perturbed tests, recipe cobalt_ptb (null: the recipe's)."""
+    """Share of the training rows that come from perturbed tests, where they are mixed in (null: the
+    recipe's)."""
     overrides: list[Text] = field(default_factory=list)
     """Settings of verl and of `cobalt.*` (docs/reference/training.md), `key=value`, appended as they are."""
 

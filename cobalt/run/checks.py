@@ -18,6 +18,7 @@ from typing import Any
 
 from cobalt import cluster
 from cobalt.config.load import check_stored
+from cobalt.config.recipes import CONTROL
 from cobalt.errors import CobaltError, InfraError, InputError
 from cobalt.models import check_model
 from cobalt.plan.estimate import estimate
@@ -139,7 +140,7 @@ def _training(
         f"the training's configuration as verl composes it (recipe {config.train.recipe}): {said}"
     )
     if "train_single" in stages:
-        check_composed(job, "single_turn_grpo")
+        check_composed(job, CONTROL)
     if config.train.profile == "gpu":
         _devices(composed, found)
     counted, more = composed.cobalt, list[str]()

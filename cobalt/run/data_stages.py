@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from cobalt.config.config import GROUP_SIZE, STORED
+from cobalt.config.config import GROUP_SIZE
 from cobalt.contexts.build import build_contexts
 from cobalt.contexts.parquet import build_parquet
 from cobalt.files import plain
@@ -41,7 +41,7 @@ def data_stages(job: Job) -> list[Stage]:
     if job.config.on_contexts:
         stages += [_repair(job), _judge(job)] if collected else []
         stages.append(_contexts(job))
-    if job.config.train.recipe == "cobalt_ptb":
+    if job.config.train.perturbed:
         stages.append(_ptb_contexts(job))
     return [*stages, _parquet(job)]
 
@@ -231,7 +231,7 @@ def _true_rates(job: Job, rows: Path, target: Path) -> dict[Any, list[list[float
 
 def _parquet(job: Job) -> Stage:
     config, tasks = job.config, job.config.tasks
-    stored = config.train.recipe in STORED
+    stored = config.on_stored
     statements = config.controls.single_turn_training or not stored
     train, dev, contexts = _task(job, "train"), _task(job, "dev"), job.path("contexts", "train.jsonl")
     cut = job.path("contexts", "validation.jsonl") if config.validates_on_trajectories else None

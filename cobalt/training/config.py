@@ -14,7 +14,7 @@ import cobalt
 from cobalt.errors import InputError
 from cobalt.models import check_model, similar
 from cobalt.prompts import load, near
-from cobalt.training import checkpoint, own_recipe, scoring
+from cobalt.training import checkpoint, method, own_recipe, scoring
 from cobalt.training.data import check_files
 from cobalt.training.own_recipe import is_own as is_own
 from cobalt.training.verl_compat import check_version
@@ -34,8 +34,8 @@ _IGNORED_SWITCHES = {
     "trainer.v1.sampler.sync_refill_failed_groups": _ONLY_VERLS_BUFFER,
     "cobalt.offline.lora_rank": "set actor_rollout_ref.model.lora_rank",
     "cobalt.offline.lora_alpha": "set actor_rollout_ref.model.lora_alpha",
-    "reward.custom_reward_function.path": "cobalt.reward=MODULE:FUNCTION names a reward of your own "
-    "(docs/howto/recipe.md)",
+    "reward.custom_reward_function.path": "cobalt.reward=FILE.py:NAME names a reward of your own "
+    "(docs/howto/reward.md)",
 }
 Files = Path | str | Sequence[Path | str] | None
 
@@ -78,6 +78,8 @@ def compose(
     if not CONFIG_DIR.is_dir():
         raise InputError(f"{CONFIG_DIR} is missing: this installation is not whole, install Cobalt again")
     recipe = ALIASES.get(recipe, recipe)
+    # a mapping without keys takes new ones where it is said that they are new
+    overrides = [f"++{each}" if each.startswith("cobalt.constants.") else each for each in overrides]
     own = own_recipe.read(recipe, choices("recipe")) if is_own(recipe) else None
     for kind, name in (("recipe", recipe), ("profile", profile), ("scale", scale)):
         if name not in choices(kind) and not (kind == "recipe" and own):
@@ -94,6 +96,7 @@ def compose(
         own_recipe.refuse_unknown_keys(own, plain)
         config.cobalt.recipe, config.cobalt.recipe_file = own.name, str(own.path)
     overridden = {override.key_or_group for override in parsed}
+    method.locate(config, overridden)
     for key, value in values.items():
         if key not in overridden:
             OmegaConf.update(config, key, value)
@@ -130,6 +133,12 @@ def _refuse(config: Any) -> None:
         raise InputError(
             "--evaluator serve: the CPU profile trains in a Ray cluster of its own, which has no evaluator; "
             "give the URL of one that runs (--evaluator http://localhost:8000), or local"
+        )
+    stored, trains_on = config.cobalt.method == "offline", config.cobalt.trains_on
+    if trains_on not in method.TRAINS_ON or stored != (trains_on == "stored"):
+        raise InputError(
+            f"cobalt.trains_on={trains_on}: must be one of {', '.join(method.TRAINS_ON)}, and stored where "
+            f"cobalt.method is offline (it is {config.cobalt.method})"
         )
     for section in _IGNORED_SECTIONS:
         names = _set_keys(OmegaConf.to_container(config[section], resolve=True), section)
@@ -204,9 +213,10 @@ def check_inputs(config: Any) -> None:
     if mixes != (cobalt.ptb.file is not None):
         raise InputError(
             f"recipe {cobalt.recipe}: --ptb_file (contexts from perturbed tests) "
-            + ("is required" if mixes else "belongs to recipes like cobalt_ptb (cobalt.ptb.mix)")
+            + ("is required" if mixes else "belongs to recipes that mix them in (cobalt.ptb.mix)")
         )
     scoring.reward_profile(cobalt.reward_profile)
+    method.check(config)
     if cobalt.method == "offline":
         from cobalt.training.offline_data import check_groups
 

@@ -6,7 +6,7 @@ import hashlib
 import json
 import random
 from collections.abc import Collection
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -31,7 +31,7 @@ _READ_OF_INFO = (
 class DataCheck:
     """What a Parquet file holds: ``rows`` that fit, ``overlong`` rows left out, prompt lengths in tokens.
 
-    ``path``: the file to train from; ``sha256``: of what is learnt from in its rows, in order.
+    ``path``: the file to train from; ``sha256``: of what is learnt from in its rows, in order; ``first`` row.
     """
 
     path: Path
@@ -40,6 +40,7 @@ class DataCheck:
     mean_prompt: float
     longest_prompt: int
     sha256: str
+    first: dict[str, Any] = field(default_factory=dict)
 
 
 def check_files(paths: Any, *, what: str, validation: bool, dialogues: bool = False) -> Any:
@@ -162,7 +163,8 @@ def fit_prompts(
     parquet.write_table(left, target)
     fitting = [counted[number] for number in kept]
     mean, overlong = sum(fitting) / len(fitting), len(counted) - len(kept)
-    return DataCheck(target, len(kept), overlong, mean, max(fitting), _digest(left))
+    first: dict[str, Any] = left.slice(0, 1).to_pylist()[0]
+    return DataCheck(target, len(kept), overlong, mean, max(fitting), _digest(left), first)
 
 
 def needed(table: Any, columns: Collection[str] = ()) -> Any:

@@ -97,6 +97,7 @@ class Dialogue:
     texts: list[str] = field(default_factory=list)
     scores: list[Score] = field(default_factory=list)
     complete: bool = False
+    since: list[dict[str, str]] = field(default_factory=list)  # messages after the prompt
 
     def room(self, settings: DialogueSettings) -> int:
         """Tokens that the next response may have."""
@@ -151,7 +152,10 @@ class Judge:
             dialogue.complete = True
             return
         if dialogue.complete or self.settings.every_turn:
-            dialogue.scores.append(await self.scorer.score_row(dialogue.texts[-1], row, best=False))
+            # feedback, where it was added, is no part of what this program had been shown
+            turn = len(dialogue.texts) - 1
+            shown = dialogue.since[: 2 * turn]
+            dialogue.scores.append(await self.scorer.score_row(dialogue.texts[-1], row, turn, shown))
 
     async def _show(self, dialogue: Dialogue, row: Mapping[str, Any]) -> Score | None:
         """Run the last turn's program on the public tests and add the feedback; a score without a verdict."""
@@ -169,6 +173,8 @@ class Judge:
         failed = first_failure(result, prompts.failing_tests)
         message = prompts.feedback_message(prompts.no_code if code is None else failed)
         dialogue.add_feedback(feedback_ids(self.tokenizer, message, ended=ended), self.settings)
+        said = (("assistant", dialogue.texts[-1]), ("user", message))
+        dialogue.since += [{"role": role, "content": content} for role, content in said]
         return None
 
     def total(self, dialogue: Dialogue, *, validation: bool) -> Score:

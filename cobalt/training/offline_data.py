@@ -150,7 +150,7 @@ def stored_groups(
     rows: Iterator[tuple[str, Mapping[str, Any]]], messages: Any, *, size: int, seed: int
 ) -> Iterator[dict[str, Any]]:
     """Groups of ``size`` stored completions of a task, at least one right and one wrong in each; then, in a
-    row of their own, the right ones left over (all of a task that every sample solved), for rejection_sft.
+    row of their own, the right ones left over (all of a task that every sample solved), for objective sft.
 
     ``rows``: (place, row) of a single-turn run with ``instruction``, ``responses`` [S] and ``exec_results``
     [S]; ``messages(instruction)`` opens the prompt. A task gives as many disjoint groups as it can. Raises
@@ -211,7 +211,7 @@ def write_groups(
 
 
 def main(argv: list[str] | None = None) -> int:
-    """`cobalt stored_groups`: Parquet for the recipes offline_rl and rejection_sft."""
+    """`cobalt stored_groups`: Parquet for recipes that train on stored groups."""
     flags = parser("Make groups of stored completions from the rows of a single-turn run.")
     flags.add_argument("-i", "--input_file", required=True, help="JSONL with 'responses' and 'exec_results'")
     flags.add_argument("-o", "--output_file", required=True, help="Parquet file, replaced")

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import contextlib
 import difflib
-import importlib
 import re
 import tempfile
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from cobalt.errors import InputError
+from cobalt.own import imported
 
 _SUFFIXES = (".yaml", ".yml")
 _PACKAGE = "# @package _global_\n"  # Hydra's word for "my keys are those of the whole configuration"
@@ -119,7 +119,8 @@ def refuse_other_types(settings: Iterable[tuple[str, Any]], known: Mapping[str, 
                 isinstance(value, list | str) and (value[:0] == [] or not name.startswith("cobalt.")),
             ),
         ]
-        kind, fits = next((said, fits) for of_type, said, fits in kinds if isinstance(before, of_type))
+        of_one = ((said, fits) for of_type, said, fits in kinds if isinstance(before, of_type))
+        kind, fits = next(of_one, ("", True))
         if not fits:
             raise InputError(f"{of}{name}: must be {kind} (it is {before!r} otherwise), got {value!r}")
 
@@ -134,25 +135,3 @@ def load_plugins(config: Any) -> None:
     """Import the modules of ``cobalt.plugins``, which register what they bring with verl."""
     for name in config.cobalt.plugins:
         imported(name, "cobalt.plugins")
-
-
-def imported(name: str, setting: str) -> Any:
-    """A module by its name. Raises InputError if there is none; what it raises itself passes through."""
-    try:
-        return importlib.import_module(name)
-    except ModuleNotFoundError as error:
-        if error.name is None or not f"{name}.".startswith(f"{error.name}."):
-            raise
-        raise InputError(
-            f"{setting}: there is no module {name} (looked beside the recipe and in PYTHONPATH)"
-        ) from None
-
-
-def own_reward(name: str) -> Callable[..., float]:
-    """The function that ``cobalt.reward`` names, ``MODULE:FUNCTION``. Raises InputError if there is none."""
-    module, _, function = name.partition(":")
-    found = getattr(imported(module, "cobalt.reward"), function or "?", None)
-    if not callable(found):
-        raise InputError(f"cobalt.reward={name}: there is no such function (MODULE:FUNCTION)")
-    reward: Callable[..., float] = found
-    return reward

@@ -13,14 +13,14 @@ from cobalt import cluster
 from cobalt.errors import InputError
 from cobalt.files import settings_hash
 from cobalt.rewards.verpo import Constants
-from cobalt.training import checkpoint
+from cobalt.training import checkpoint, method, reward
 from cobalt.training.attention import choose_attention, import_in_workers
 from cobalt.training.config import verl_folder
 from cobalt.training.data import PUBLIC, DataCheck, check_file, check_files, fit_prompts, lengths, mix
 from cobalt.training.dialogue import DialogueSettings
 from cobalt.training.fit import Plan, devices_of, fit, make_plan
 from cobalt.training.offline_data import check_groups
-from cobalt.training.own_recipe import load_plugins, own_reward
+from cobalt.training.own_recipe import load_plugins
 from cobalt.training.scoring import Scorer, reward_profile, token_counter
 
 
@@ -30,6 +30,8 @@ def prepare(config: Any) -> tuple[Plan, list[str]]:
     Returns the plan and what was decided for the user. Raises InputError for what cannot be used, InfraError
     if the evaluator does not answer.
     """
+    from omegaconf import OmegaConf
+
     from cobalt.text import load_tokenizer
 
     data, settings, policy = config.data, config.cobalt, config.actor_rollout_ref
@@ -42,13 +44,14 @@ def prepare(config: Any) -> tuple[Plan, list[str]]:
     if offline:
         checks, longest = _stored(config, tokenizer)
     else:
-        checks = _rows(config, tokenizer, notes)
+        functions = method.functions(OmegaConf.to_container(settings, resolve=True))
+        checks = _rows(config, tokenizer, notes, whole_info="info" in functions["reward"].takes)
+        if settings.reward is not None:
+            notes += reward.try_out(functions["reward"], checks["train_files"].first)
         longest = checks["train_files"].longest_prompt + int(data.max_response_length)
         token_counter(settings.token_counter, tokenizer)
         DialogueSettings.read(config)
         Constants(**settings.verpo)
-        if settings.reward is not None:
-            own_reward(settings.reward)
         import_in_workers(config, list(settings.plugins))  # policy losses are looked up there
     train, actor = checks["train_files"], policy.actor
     mini = int(actor.ppo_mini_batch_size) * int(policy.rollout.n) // devices_of(config)
@@ -72,6 +75,9 @@ def prepare(config: Any) -> tuple[Plan, list[str]]:
         return plan, notes
     what = f"profile {settings.reward_profile}" if settings.reward is None else settings.reward
     notes.append(f"reward: {what}, evaluator {settings.evaluator}")
+    notes += [f"constants: {', '.join(f'{k}={v}' for k, v in settings.constants.items())}"] * bool(
+        settings.constants
+    )
     if settings.token_counter == "policy":
         notes.append("tokens in the reward are counted with the policy's tokenizer, not with o200k_base")
     notes.append(_canary(settings))
@@ -123,11 +129,13 @@ def _divisor(number: int, bound: int) -> int:
     return next((d for d in range(min(number, bound), 0, -1) if number % d == 0), 1)
 
 
-def _rows(config: Any, tokenizer: Any, notes: list[str]) -> dict[str, DataCheck]:
-    """The rows of training and validation that fit; perturbed contexts mixed in where asked for."""
+def _rows(config: Any, tokenizer: Any, notes: list[str], *, whole_info: bool) -> dict[str, DataCheck]:
+    """The rows of training and validation that fit; perturbed contexts mixed in where asked for.
+    ``whole_info``: with all fields of ``extra_info``.
+    """
     data, folder = config.data, Path(config.trainer.default_local_dir).parent / "data"
     dialogues, limit = int(config.cobalt.dialogue.turns) > 1, int(config.data.max_prompt_length)
-    columns = [*config.cobalt.columns, *([PUBLIC] if dialogues else [])]
+    columns = [*config.cobalt.columns, *[PUBLIC] * dialogues, *["extra_info"] * whole_info]
     checks = {}
     for name, what in (("train", "training data"), ("val", "validation data")):
         key, overlong = f"{name}_files", 0

@@ -29,6 +29,7 @@ from cobalt.training.losses import COLUMN, block_tokens, in_blocks, loss_functio
 from cobalt.training.monitor import check_numbers
 from cobalt.training.own_recipe import load_plugins
 from cobalt.training.process import writer_lock
+from cobalt.training.reward import first_refusal
 from cobalt.training.scoring import EXPOSED, batch_metrics, masked_keys, session_of
 from cobalt.training.verl_compat import check_trainer, plain_task_runner
 
@@ -202,9 +203,13 @@ class LoudReplayBuffer(ReplayBuffer):
         lost = expected - len({session_of(key) for key in batch.keys})
         metrics["reward/masked"] = float(lost)
         if lost > math.floor(self.max_masked_share * expected):
+            said = "is the evaluator well?"
+            if failed := metrics.get("reward/failed"):
+                why = first_refusal[0] if first_refusal else "why is in the log above"
+                said = f"to {failed:.0f} of them cobalt.reward gave no number: {why}"
             raise InfraError(
                 f"step {global_steps}: {lost} of {expected} samples have no verdict, more than the share of "
-                f"{self.max_masked_share:g} that is allowed (cobalt.max_masked_share); is the evaluator well?"
+                f"{self.max_masked_share:g} that is allowed (cobalt.max_masked_share); {said}"
             )
         return batch, metrics
 

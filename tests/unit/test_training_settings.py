@@ -174,7 +174,7 @@ ONLINE, GPUS = ("multi_turn", "cpu", "tiny", {}), ("multi_turn", "gpu", "publish
         ((*ONLINE[:3], {"cobalt.evaluator": "serve"}), "--evaluator serve: the CPU profile trains in a Ray"),
         (
             (*GPUS, ["reward.custom_reward_function.path=mine.py"]),
-            "reward.custom_reward_function.path is not read: cobalt.reward=MODULE:FUNCTION",
+            "reward.custom_reward_function.path is not read: cobalt.reward=FILE.py:NAME",
         ),
         (
             (*GPUS, ["algorithm.filter_groups.enable=true"]),
