@@ -378,9 +378,9 @@ def test_dialogues_of_the_batch_path_are_masked_judged_and_reproducible(batch_pa
 def test_a_tree_of_the_batch_path_samples_and_judges_shared_programs_once(batch_path):
     from cobalt.training.cpu.batch import Sampling
 
-    plain, asked = batch_path.dialogue, []
-    batch_path.dialogue = batch_path.judge.settings = replace(plain, branches=(2, 3, 1), every_turn=True)
-    judge, batch_path.judge = batch_path.judge, SimpleNamespace(
+    plain, judge, asked = batch_path.dialogue, batch_path.judge, []
+    batch_path.dialogue = judge.settings = replace(plain, branches=(2, 3, 1), every_turn=True)
+    batch_path.judge = SimpleNamespace(
         after_turn=lambda made, row: asked.append(made.leaf) or judge.after_turn(made, row), total=judge.total
     )
     try:
