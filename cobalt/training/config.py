@@ -14,7 +14,7 @@ import cobalt
 from cobalt.errors import InputError
 from cobalt.models import check_model, similar
 from cobalt.prompts import load, near
-from cobalt.training import checkpoint, method, own_recipe, scoring
+from cobalt.training import checkpoint, method, own_recipe, own_update, scoring
 from cobalt.training.data import check_files
 from cobalt.training.own_recipe import is_own as is_own
 from cobalt.training.verl_compat import check_version
@@ -100,6 +100,7 @@ def compose(
     for key, value in values.items():
         if key not in overridden:
             OmegaConf.update(config, key, value)
+    own_update.choose(config, {*overridden, *(own_recipe.dotted(own.keys) if own else ())})
     _refuse(config)
     return config
 
@@ -216,7 +217,8 @@ def check_inputs(config: Any) -> None:
             + ("is required" if mixes else "belongs to recipes that mix them in (cobalt.ptb.mix)")
         )
     scoring.reward_profile(cobalt.reward_profile)
-    method.check(config)
+    functions = method.check(config)
+    own_update.check_advantage(config, functions.get("advantage"))
     if cobalt.method == "offline":
         from cobalt.training.offline_data import check_groups
 

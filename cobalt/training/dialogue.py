@@ -4,18 +4,21 @@ which. Used by the batch path on CPU and by verl's agent loops alike.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
+from copy import copy
 from dataclasses import dataclass, field
 from typing import Any, Literal
+from uuid import uuid4
 
 from cobalt.errors import InputError
 from cobalt.prompts import Prompts, load
+from cobalt.rewards.records import Rollout, Turn
 from cobalt.testcases import TestCases
 from cobalt.text import extract_code
 from cobalt.training.data import PUBLIC
 from cobalt.training.scoring import Score, Scorer, is_validation
 
-TURNS = "cobalt_turns"  # in extra_fields of a rollout: its judged turns, for dense estimators
 _SENTINEL = "cobalt-sentinel"
 
 
@@ -24,6 +27,7 @@ class DialogueSettings:
     """The section ``cobalt.dialogue``: at most ``turns`` programs, ``max_turn_tokens`` per response,
     ``response_length`` tokens of responses and feedback in all. ``reward``: of the ``last`` program, or
     ``max`` or ``mean`` over turns. ``every_turn``: every program is judged on all tests, not only the last.
+    ``branches``: programs after each program before, turn by turn (cobalt.training.tree); () without a tree.
     """
 
     turns: int
@@ -33,6 +37,7 @@ class DialogueSettings:
     stop_when_passed: bool
     prompts: Prompts
     every_turn: bool = False
+    branches: tuple[int, ...] = ()
 
     @classmethod
     def read(cls, config: Any) -> DialogueSettings:
@@ -46,11 +51,7 @@ class DialogueSettings:
             )
         if given.reward not in ("last", "max", "mean"):
             raise InputError(f"cobalt.dialogue.reward must be last, max or mean, got {given.reward!r}")
-        if config.algorithm.adv_estimator == "cobalt_verpo" and not given.every_turn:
-            raise InputError(
-                "algorithm.adv_estimator=cobalt_verpo needs verdicts on every turn: "
-                "cobalt.dialogue.every_turn=true"
-            )
+        branches = _branches(given.branches, int(given.turns), int(config.actor_rollout_ref.rollout.n))
         return cls(
             turns=int(given.turns),
             max_turn_tokens=tokens,
@@ -58,8 +59,34 @@ class DialogueSettings:
             reward=given.reward,
             stop_when_passed=bool(given.stop_when_passed),
             prompts=load(given.prompts),
-            every_turn=bool(given.every_turn) or given.reward != "last",
+            every_turn=bool(given.every_turn) or given.reward != "last" or bool(branches),
+            branches=branches,
         )
+
+
+def _branches(given: Any, turns: int, n: int) -> tuple[int, ...]:
+    """The setting ``cobalt.dialogue.branches`` as numbers, () for null.
+
+    Raises InputError unless it has one number per turn, whose product is ``rollout.n``.
+    """
+    if given is None:
+        return ()
+    setting = f"cobalt.dialogue.branches={given}"
+    numbers = [] if isinstance(given, str | int | float) else list(given)
+    if not numbers or not all(type(number) is int and number > 0 for number in numbers):
+        raise InputError(f"{setting}: must be null or a list of whole numbers from 1, such as [4, 2, 1]")
+    if len(numbers) != turns:
+        raise InputError(f"{setting}: has {len(numbers)} numbers for cobalt.dialogue.turns={turns}")
+    if math.prod(numbers) != n:
+        raise InputError(
+            f"{setting}: makes {math.prod(numbers)} rollouts of a prompt, and actor_rollout_ref.rollout.n={n}"
+        )
+    return tuple(numbers)
+
+
+def recorded(reward: float, turns: tuple[Turn, ...], info: Mapping[str, Any]) -> Rollout:
+    """The record of a rollout on a row with ``extra_info`` ``info``."""
+    return Rollout(reward, turns, float(info.get("prev_best_pass_rate") or 0.0), info.get("index"))
 
 
 def feedback_ids(tokenizer: Any, message: str, *, ended: bool) -> list[int]:
@@ -85,17 +112,26 @@ def feedback_ids(tokenizer: Any, message: str, *, ended: bool) -> list[int]:
 class Dialogue:
     """One rollout. All lists over response tokens have one length; ``mask`` is 1 on the policy's tokens.
 
-    ``ends[t]``: place after turn t's last token; ``texts[t]``: what the policy wrote; ``scores[t]``: its
-    score on all tests, where it was judged.
+    Of turn t: ``begins[t]`` and ``ends[t]``, the places of its first token and after its last; ``texts[t]``,
+    what the policy wrote; ``leaves[t]``, the rollout of the group that it was sampled for. ``shared``: turns
+    that another rollout has in its loss. ``scores``: of the last turns, as many as were judged on all tests.
+    ``leaf``: this rollout's number in its group; ``request``: its name with a server; ``extra``: what the
+    engine said of the last response.
     """
 
     prompt_ids: list[int]
+    leaf: int = 0
     response_ids: list[int] = field(default_factory=list)
     mask: list[int] = field(default_factory=list)
     logprobs: list[float] = field(default_factory=list)
+    begins: list[int] = field(default_factory=list)
     ends: list[int] = field(default_factory=list)
     texts: list[str] = field(default_factory=list)
+    leaves: list[int] = field(default_factory=list)
     scores: list[Score] = field(default_factory=list)
+    shared: set[int] = field(default_factory=set)
+    extra: dict[str, Any] = field(default_factory=dict)
+    request: str = field(default_factory=lambda: uuid4().hex)
     complete: bool = False
     since: list[dict[str, str]] = field(default_factory=list)  # messages after the prompt
 
@@ -110,6 +146,8 @@ class Dialogue:
 
     def add_response(self, ids: list[int], logprobs: list[float], text: str) -> None:
         """A turn of the policy."""
+        self.begins.append(len(self.response_ids))
+        self.leaves.append(self.leaf)
         self.response_ids += ids
         self.logprobs += logprobs
         self.mask += [1] * len(ids)
@@ -125,12 +163,35 @@ class Dialogue:
         self.logprobs += [0.0] * len(ids)
         self.mask += [0] * len(ids)
 
-    def turns(self) -> list[dict[str, Any]]:
-        """What dense estimators need: ``end`` and ``passing`` of every judged turn."""
-        return [
-            {"end": end, "passing": list(score.passing)}
-            for end, score in zip(self.ends, self.scores, strict=False)
-        ]
+    def fork(self, leaf: int) -> Dialogue:
+        """A copy, to go on from as another rollout of the group."""
+        copies = {key: copy(value) for key, value in vars(self).items()}
+        return Dialogue(**{**copies, "leaf": leaf, "request": uuid4().hex})
+
+    def share(self, turn: int) -> None:
+        """Leave turn ``turn`` to the loss of another rollout."""
+        begin, end = self.begins[turn], self.ends[turn]
+        self.mask[begin:end] = [0] * (end - begin)
+        self.shared.add(turn)
+
+    def record(self, score: Score, info: Mapping[str, Any], turns: int) -> Rollout:
+        """What estimators and losses learn of it. ``score``: of the whole; ``info``: the row's extra_info;
+        ``turns``: the most that a dialogue has.
+        """
+        unjudged: list[Score | None] = [None] * (len(self.ends) - len(self.scores))
+        judged = enumerate([*unjudged, *self.scores])
+        made = (
+            Turn(
+                reward=each.reward if each else None,
+                passing=each.passing if each else (),
+                begin=self.begins[turn],
+                end=self.ends[turn],
+                node=self.leaves[turn] * turns + turn,
+                shared=turn in self.shared,
+            )
+            for turn, each in judged
+        )
+        return recorded(score.reward, tuple(made), info)
 
 
 class Judge:

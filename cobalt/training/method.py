@@ -9,12 +9,14 @@ from typing import Any
 
 from cobalt.errors import InputError
 from cobalt.own import Own, absolute, as_file, constants_of, is_spec, load
-from cobalt.training import reward
+from cobalt.training import own_update, reward
 from cobalt.training.own_recipe import module_folder, refuse_other_types
 
 # What the function of a key of section cobalt may take, by name.
 OFFERED = {
     "reward": reward.OFFERED,
+    "advantage": own_update.OF_ADVANTAGE,
+    "policy_loss": own_update.OF_LOSS,
 }
 TRAINS_ON = ("contexts", "statements", "stored")
 

@@ -12,8 +12,7 @@ from typing import Any
 from cobalt import cluster
 from cobalt.errors import InputError
 from cobalt.files import settings_hash
-from cobalt.rewards.verpo import Constants
-from cobalt.training import checkpoint, method, reward
+from cobalt.training import checkpoint, method, own_update, reward
 from cobalt.training.attention import choose_attention, import_in_workers
 from cobalt.training.config import verl_folder
 from cobalt.training.data import PUBLIC, DataCheck, check_file, check_files, fit_prompts, lengths, mix
@@ -51,7 +50,7 @@ def prepare(config: Any) -> tuple[Plan, list[str]]:
         longest = checks["train_files"].longest_prompt + int(data.max_response_length)
         token_counter(settings.token_counter, tokenizer)
         DialogueSettings.read(config)
-        Constants(**settings.verpo)
+        notes += _own(config)
         import_in_workers(config, list(settings.plugins))  # policy losses are looked up there
     train, actor = checks["train_files"], policy.actor
     mini = int(actor.ppo_mini_batch_size) * int(policy.rollout.n) // devices_of(config)
@@ -82,6 +81,20 @@ def prepare(config: Any) -> tuple[Plan, list[str]]:
         notes.append("tokens in the reward are counted with the policy's tokenizer, not with o200k_base")
     notes.append(_canary(settings))
     return plan, notes
+
+
+def _own(config: Any) -> list[str]:
+    """Notes on the functions of the user's own in the update. Raises InputError as `check_advantage` does."""
+    notes = [own_update.check_advantage(config)]
+    if config.cobalt.policy_loss is not None:
+        from cobalt.training.losses import check_loss
+
+        notes.append(check_loss(config))
+    if config.cobalt.dialogue.branches and config.cobalt.advantage is None:
+        notes.append(
+            "tree without cobalt.advantage: a shared program learns from its first leaf's reward only"
+        )
+    return [note for note in notes if note]
 
 
 def _write_back(config: Any, checks: dict[str, DataCheck], plan: Plan) -> None:
@@ -136,11 +149,14 @@ def _rows(config: Any, tokenizer: Any, notes: list[str], *, whole_info: bool) ->
     data, folder = config.data, Path(config.trainer.default_local_dir).parent / "data"
     dialogues, limit = int(config.cobalt.dialogue.turns) > 1, int(config.data.max_prompt_length)
     columns = [*config.cobalt.columns, *[PUBLIC] * dialogues, *["extra_info"] * whole_info]
+    tree = config.cobalt.dialogue.branches
     checks = {}
     for name, what in (("train", "training data"), ("val", "validation data")):
         key, overlong = f"{name}_files", 0
         table = check_files(data[key], what=what, validation=name == "val", dialogues=dialogues)
         where = f"{what} {data[key]}" if isinstance(data[key], str) else what
+        if tree and name == "train" and "__rollout_n__" in table.column_names:
+            raise InputError(f"{where}: column __rollout_n__ does not go with cobalt.dialogue.branches")
         if name == "train" and config.cobalt.ptb.file is not None:
             table, overlong = _mixed(config, table, tokenizer, notes)
         fitted = fit_prompts(table, where, tokenizer, limit, folder / f"{name}.parquet", columns)

@@ -22,15 +22,15 @@ from verl.utils.debug.metrics import calculate_debug_metrics
 from verl.workers.utils.padding import response_from_nested
 
 from cobalt.errors import InfraError
-from cobalt.rewards.verpo import Constants
-from cobalt.training import advantages, checkpoint
-from cobalt.training.dialogue import TURNS
-from cobalt.training.losses import COLUMN, block_tokens, in_blocks, loss_function
+from cobalt.rewards.records import Rollout
+from cobalt.training import advantages, checkpoint, own_update
+from cobalt.training.losses import COLUMN, block_tokens, in_blocks, loss_function, turn_columns
 from cobalt.training.monitor import check_numbers
 from cobalt.training.own_recipe import load_plugins
 from cobalt.training.process import writer_lock
 from cobalt.training.reward import first_refusal
 from cobalt.training.scoring import EXPOSED, batch_metrics, masked_keys, session_of
+from cobalt.training.verl_agent import RECORD
 from cobalt.training.verl_compat import check_trainer, plain_task_runner
 
 check_trainer(PPOTrainerSync)
@@ -60,8 +60,8 @@ class CobaltTrainer(PPOTrainerSync):
       ``actor/entropy`` only.
     - ``reward/step_share``: the part of a step that waits for nothing but verdicts.
     - The keys of the rows reach estimators that need more than rewards (cobalt.training.advantages).
-    - ``cobalt.token_mean_over`` gives the workers another loss function, and rows the tokens of their blocks
-      (cobalt.training.losses).
+    - ``cobalt.token_mean_over`` and ``cobalt.policy_loss`` give the workers another loss function, and rows
+      the tokens of their blocks, their turns and records (cobalt.training.losses).
     """
 
     def __init__(self, config: Any) -> None:
@@ -69,6 +69,7 @@ class CobaltTrainer(PPOTrainerSync):
             config.trainer.v1.trainer_mode = "sync"  # what verl's own code asks for from here on
         load_plugins(config)  # on GPUs this is another process than the one that checked
         super().__init__(config)
+        self._own_advantage = own_update.own_function(config, own_update.ADVANTAGE)
         self._stop_request = Path(config.trainer.default_local_dir).parent / checkpoint.STOP_REQUEST
 
     total_training_steps: int
@@ -131,15 +132,20 @@ class CobaltTrainer(PPOTrainerSync):
         return {"actor/entropy": float(entropy), **calculate_debug_metrics(padded)}
 
     def _compute_advantage(self, batch: Any, metrics: dict[str, Any]) -> Any:
-        with advantages.rows(batch.keys, Constants(**self.config.cobalt.verpo)):
+        with advantages.rows(batch.keys, self._own_advantage):
             batch = super()._compute_advantage(batch, metrics)
-        if in_blocks(self.config):
+        blocks, own = in_blocks(self.config), self.config.cobalt.policy_loss is not None
+        if blocks or own:
             got = tq.kv_batch_get(
                 keys=batch.keys, partition_id=batch.partition_id, select_fields=["response_mask"]
             )
-            tokens = [int(mask.sum()) for mask in got["response_mask"].unbind()]
-            column = block_tokens(tokens, int(self.config.cobalt.token_mean_over))
-            fields = TensorDict({COLUMN: column}, batch_size=len(tokens))
+            masks, columns = got["response_mask"].unbind(), {}
+            if blocks:
+                tokens = [int(mask.sum()) for mask in masks]
+                columns[COLUMN] = block_tokens(tokens, int(self.config.cobalt.token_mean_over))
+            if own:
+                columns |= turn_columns(batch.keys, masks)
+            fields = TensorDict(columns, batch_size=len(masks))
             batch = tq.kv_batch_put(keys=batch.keys, partition_id=batch.partition_id, fields=fields)
         return batch
 
@@ -192,9 +198,14 @@ class LoudReplayBuffer(ReplayBuffer):
             got = tq.kv_batch_get(keys=batch.keys, partition_id=partition_id, select_fields=["extra_fields"])
             extras = list(got["extra_fields"])
         infos = [extra["reward_extra_info"] for extra in extras]
+        # of a dialogue beside its reward, of a completion with it
+        made = [
+            extra.get(RECORD) or info.pop(RECORD, None) for extra, info in zip(extras, infos, strict=True)
+        ]
+        records = {key: Rollout.of(each) for key, each in zip(batch.keys, made, strict=True) if each}
         timing = batch.tags[0].get(TIMING_TAG, {}) if batch.keys else {}
         metrics.update(batch_metrics(infos) | timing)
-        advantages.remember({key: e[TURNS] for key, e in zip(batch.keys, extras, strict=True) if TURNS in e})
+        advantages.remember(records)
         if gone := masked_keys(batch.keys, [bool(info["masked"]) for info in infos]):
             tq.kv_clear(keys=sorted(gone), partition_id=partition_id)
             kept = [row for row in zip(batch.keys, batch.tags, strict=True) if row[0] not in gone]

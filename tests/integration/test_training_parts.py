@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy as np
@@ -12,7 +13,7 @@ from omegaconf import OmegaConf
 
 from cobalt.errors import InfraError, InputError
 from cobalt.rewards.groups import grpo
-from cobalt.rewards.verpo import Constants, advantages
+from cobalt.rewards.records import Rollout, Turn
 from cobalt.training import checkpoint
 from cobalt.training.config import choices, compose
 from cobalt.training.scoring import masked_keys
@@ -29,27 +30,29 @@ def test_group_advantages_are_verls():
     assert found[:, 0].tolist() == pytest.approx(grpo(rewards), abs=1e-5)
 
 
-def test_verpo_is_an_estimator_of_verl():
+def test_an_advantage_of_ones_own_is_an_estimator_of_verl():
     from verl.trainer.ppo.core_algos import get_adv_estimator_fn
 
+    from cobalt.recipes.verpo import advantage
     from cobalt.training import advantages as plugin
+    from cobalt.training.own_update import ADVANTAGE, own_function
 
     # group a: a dialogue of two turns (3 tokens, 2 of feedback, 2 tokens) and one of one turn; then padding
-    turns = {
-        "a_0_0": [{"end": 3, "passing": [True, False]}, {"end": 7, "passing": [True, True]}],
-        "a_1_0": [{"end": 4, "passing": [False, False]}],
-    }
+    long = Rollout(1.0, (Turn(0.2, (True, False), 0, 3, 0), Turn(1.0, (True, True), 5, 7, 1)))
+    short = Rollout(0.0, (Turn(0.0, (False, False), 0, 4, 2),))
     mask = torch.tensor([[1, 1, 1, 0, 0, 1, 1], [1, 1, 1, 1, 0, 0, 0], [0, 0, 0, 0, 0, 0, 0]])
-    estimator, constants = get_adv_estimator_fn("cobalt_verpo"), Constants(beta=0.7, gamma=0.8)
-    plugin.remember(turns)
-    with plugin.rows(["a_0_0", "a_1_0", "pad_0_0"], constants):
+    own = own_function(compose("verpo", "cpu", "tiny", {}, ["cobalt.verpo.beta=0.7"]), ADVANTAGE)
+    estimator = get_adv_estimator_fn("cobalt_own")
+    plugin.remember({"a_0_0": long, "a_1_0": short})
+    with plugin.rows(["a_0_0", "a_1_0", "pad_0_0"], own):
+        assert plugin.turns_of_rows(mask)[1:] == [[{"end": 4, "passing": [False, False]}], None]
         found, returns = estimator(
             token_level_rewards=torch.zeros(3, 7),
             response_mask=mask,
             index=np.array(["a", "a", "pad"]),
             config={},
         )
-    (one, two), (other,) = advantages([[[True, False], [True, True]], [[False, False]]], constants)
+    (one, two), (other,) = advantage([long, short], beta=0.7)
     assert found.tolist() == [
         pytest.approx([one] * 3 + [0, 0] + [two] * 2),
         pytest.approx([other] * 4 + [0] * 3),
@@ -57,12 +60,16 @@ def test_verpo_is_an_estimator_of_verl():
     ]
     assert torch.equal(found, returns) and bool(((found != 0) <= (mask == 1)).all())
     with (
-        plugin.rows(["a_0_0", "b_0_0"], constants),
+        plugin.rows(["a_0_0", "b_0_0"], own),
         pytest.raises(InfraError, match="turns of row b_0_0 are not known"),
     ):
         estimator(token_level_rewards=mask[:2], response_mask=mask[:2], index=np.array(["a", "b"]))
-    with pytest.raises(InfraError, match="3 rows but 0 keys"):
+    with plugin.rows([], own), pytest.raises(InfraError, match="3 rows but 0 keys"):
         estimator(token_level_rewards=mask, response_mask=mask, index=np.array(["a"] * 3))
+    numbers = [plugin.turn_numbers(*row).tolist() for row in zip([long, short, None], mask, strict=True)]
+    assert numbers == [[1, 1, 1, -1, -1, 2, 2], [1, 1, 1, 1, 0, 0, 0], [0] * 7]
+    elsewhere = replace(long, turns=(replace(long.turns[0], shared=True), long.turns[1]))
+    assert plugin.turn_numbers(elsewhere, torch.tensor([0, 0, 0, 0, 0, 1, 1])).tolist() == [0] * 5 + [2] * 2
 
 
 def test_the_gradient_is_that_of_the_samples_left():
@@ -353,18 +360,49 @@ def test_dialogues_of_the_batch_path_are_masked_judged_and_reproducible(batch_pa
     eos = batch_path.tokenizer.eos_token_id
     for made, score in samples:
         assert len(made.response_ids) == len(made.mask) == len(made.logprobs) <= 320
-        assert len(made.texts) == len(made.turns()) == score.info["turns"] == 3
+        turns = made.record(score, {}, 3).turns
+        assert len(made.texts) == len(turns) == score.info["turns"] == 3
         begin = 0
-        for turn in made.turns():
-            own = [i for i in range(begin, turn["end"]) if made.mask[i]]
-            assert own == list(range(own[0], turn["end"])) and 0 < len(own) <= 64  # one run, at the end
-            assert made.response_ids[turn["end"] - 1] == eos or len(own) == 64
-            begin = turn["end"]
+        for turn in turns:
+            own = [i for i in range(begin, turn.end) if made.mask[i]]
+            assert own == list(range(turn.begin, turn.end)) and 0 < len(own) <= 64  # one run, at the end
+            assert made.response_ids[turn.end - 1] == eos or len(own) == 64
+            begin = turn.end
         assert begin == len(made.response_ids)
         assert all(made.logprobs[i] == 0.0 for i, flag in enumerate(made.mask) if not flag)
         assert all(made.logprobs[i] < 0.0 for i, flag in enumerate(made.mask) if flag)
-        last = made.turns()[-1]["passing"]
+        last = turns[-1].passing
         assert len(last) > 3 and (score.reward == 1.0) == all(last)
+
+
+def test_a_tree_of_the_batch_path_samples_and_judges_shared_programs_once(batch_path):
+    from cobalt.training.cpu.batch import Sampling
+
+    plain, judge, asked = batch_path.dialogue, batch_path.judge, []
+    batch_path.dialogue = judge.settings = replace(plain, branches=(2, 3, 1), every_turn=True)
+    batch_path.judge = SimpleNamespace(
+        after_turn=lambda made, row: asked.append(made.leaf) or judge.after_turn(made, row), total=judge.total
+    )
+    try:
+        samples, _ = batch_path._dialogues(dialogue_rows(2), Sampling(6, 1.0, 1.0, 7, False))
+    finally:
+        batch_path.dialogue = judge.settings = plain
+        batch_path.judge = judge
+    assert sorted(asked) == sorted([0, 3, *range(6), *range(6)] * 2)
+    for group in (samples[:6], samples[6:]):
+        records = [made.record(score, {}, 3) for made, score in group]
+        assert [[turn.node for turn in each.turns] for each in records] == [
+            [leaf - leaf % 3 and 9, 3 * leaf + 1, 3 * leaf + 2] for leaf in range(6)
+        ]
+        assert [each.turns[0].shared for each in records] == [False, True, True] * 2
+        for (made, _), record in zip(group, records, strict=True):
+            first, second, third = record.turns
+            assert made.texts[0] == group[3 * (made.leaf // 3)][0].texts[0]
+            own = [*range(second.begin, second.end), *range(third.begin, third.end)]
+            own = own if first.shared else [*range(first.end), *own]
+            assert [i for i, flag in enumerate(made.mask) if flag] == own
+            assert all(turn.passing and turn.reward is not None for turn in record.turns)
+        assert len({made.texts[1] for made, _ in group}) > 2
 
 
 def test_the_trainers_log_probabilities_of_a_dialogue_are_the_samplers(batch_path):

@@ -15,6 +15,7 @@ from omegaconf import OmegaConf
 from cobalt.errors import InfraError, InputError
 from cobalt.prompts import TINY, is_all_passed
 from cobalt.rewards.cobalt import PLAIN
+from cobalt.rewards.records import Rollout, Turn
 from cobalt.training.config import compose
 from cobalt.training.dialogue import Dialogue, DialogueSettings, Judge, feedback_ids
 from cobalt.training.scoring import Scorer
@@ -139,11 +140,18 @@ def test_the_reward_is_of_the_last_program_or_over_turns(tokenizer, kind, expect
 
 def test_every_turn_is_judged_where_dense_rewards_need_it(tokenizer):
     every = replace(SETTINGS, every_turn=True)
-    dialogue, _ = play(tokenizer, program("half"), "nothing", program("right"), settings=every)
-    passing = [True, False], [False, False], [True, True]
-    assert dialogue.turns() == [
-        {"end": end, "passing": each} for end, each in zip(dialogue.ends, passing, strict=True)
-    ]
+    dialogue, score = play(tokenizer, program("half"), "nothing", program("right"), settings=every)
+    passing = (True, False), (False, False), (True, True)
+    places = zip(dialogue.begins, dialogue.ends, passing, (0.2, -1.0, 1.0), strict=True)
+    assert dialogue.record(score, {"prev_best_pass_rate": 0.5, "index": "a"}, 3) == Rollout(
+        1.0,
+        tuple(Turn(reward, each, begin, end, i) for i, (begin, end, each, reward) in enumerate(places)),
+        best=0.5,
+        index="a",
+    )
+    last_only, score = play(tokenizer, program("half"), "nothing", program("right"))
+    turns = last_only.record(score, {}, 3).turns
+    assert [(turn.reward, turn.passing) for turn in turns] == [(None, ()), (None, ()), (1.0, (True, True))]
 
 
 @pytest.mark.parametrize("place", [0, 1, 2])
@@ -166,7 +174,7 @@ def test_settings_are_checked():
     config = compose("verpo", "cpu", "tiny", {})
     read = DialogueSettings.read(config)
     assert (read.turns, read.max_turn_tokens, read.response_length, read.every_turn) == (3, 64, 320, True)
-    for key, value in (("turns", 0), ("max_turn_tokens", 999), ("reward", "x"), ("every_turn", False)):
+    for key, value in (("turns", 0), ("max_turn_tokens", 999), ("reward", "x")):
         wrong = OmegaConf.merge(config, {"cobalt": {"dialogue": {key: value}}})
         with pytest.raises(InputError, match=key):
             DialogueSettings.read(wrong)

@@ -27,6 +27,7 @@ from verl.utils.tensordict_utils import list_of_dict_to_tensordict
 from cobalt.engines.base import derived_seed
 from cobalt.engines.sampler import BatchSampler, SampledRow
 from cobalt.errors import InfraError
+from cobalt.training import tree
 from cobalt.training.cpu.engine import load_weights
 from cobalt.training.dialogue import Dialogue, DialogueSettings, Judge
 from cobalt.training.scoring import EXPOSED, Score, make_scorer
@@ -131,7 +132,7 @@ class BatchManager:
         results = [scores[place].result() for place in range(len(sampled))]
         samples = []
         for place, (row, score) in enumerate(zip(sampled, results, strict=True)):
-            made = Dialogue(ids[place // how.n], scores=[score])
+            made = Dialogue(ids[place // how.n], place % how.n, scores=[score])
             made.add_response(row.token_ids, row.logprobs, "")
             samples.append((made, score))
         return samples, time.monotonic() - done
@@ -139,21 +140,28 @@ class BatchManager:
     def _dialogues(self, rows: list[dict[str, Any]], how: Sampling) -> tuple[Samples, float]:
         """``how.n`` dialogues on each prompt, turn by turn, and the seconds spent on verdicts only.
 
-        In two halves: while one is judged, the other is sampled.
+        In two halves: while one is judged, the other is sampled. In a tree a program is sampled for the first
+        of the leaves below it, which it is then handed on to.
         """
-        ids = self._encode(rows)
-        dialogues = [Dialogue(ids[place // how.n]) for place in range(len(rows) * how.n)]
+        ids, branches = self._encode(rows), () if how.validate else self.dialogue.branches
+        dialogues = [Dialogue(ids[place // how.n], place % how.n) for place in range(len(rows) * how.n)]
+        below = tree.leaves_below(branches, self.dialogue.turns)
         middle, waiting_s = len(rows) // 2 * how.n, 0.0
         halves = [range(middle), range(middle, len(dialogues))]
         verdicts: list[list[Future[None]]] = [[], []]
         for turn in range(self.dialogue.turns):
             for half, pending in zip(halves, verdicts, strict=True):
                 waiting_s += _wait(pending)
-                live = [place for place in half if not dialogues[place].complete]
+                for place in half[:: below[turn - 1]] if turn else ():
+                    tree.fork(dialogues, place, below[turn - 1])
+                live = [place for place in half[:: below[turn]] if not dialogues[place].complete]
                 if live:
                     self._turn(rows, dialogues, live, pending, how, turn)
         waiting_s += sum(map(_wait, verdicts))
-        return [(made, self.judge.total(made, validation=how.validate)) for made in dialogues], waiting_s
+        samples = [(made, self.judge.total(made, validation=how.validate)) for made in dialogues]
+        for begin in range(0, len(samples), how.n):
+            tree.in_loss_once(samples[begin : begin + how.n])
+        return samples, waiting_s
 
     def _turn(
         self,
@@ -208,7 +216,8 @@ class BatchManager:
         keys, fields, tags = [], [], []
         for place, sample in enumerate(samples):
             row = rows[place // n]
-            output = {**self._row(*sample, policy_step), **{key: row[key] for key in KEPT}}
+            made = self._row(*sample, row["extra_info"], policy_step)
+            output = {**made, **{key: row[key] for key in KEPT}}
             keys.append(f"{row['uid']}_{place % n}_0")
             fields.append({**output, "session_id": place % n})
             tags.append(
@@ -228,10 +237,10 @@ class BatchManager:
         finished = [{"status": "finished"}] * len(rows)
         tq.kv_batch_put(keys=[row["uid"] for row in rows], tags=finished, partition_id=partition)
 
-    def _row(self, dialogue: Dialogue, score: Score, policy_step: int) -> dict[str, Any]:
+    def _row(self, dialogue: Dialogue, score: Score, info: Any, policy_step: int) -> dict[str, Any]:
         """The fields of a sample in the queue, as verl's agent loops write them."""
-        extra = {"global_steps": policy_step}
-        made = output_of(dialogue, score, extra, self.dialogue, self.tokenizer.eos_token_id)
+        dialogue.extra = {"global_steps": policy_step}
+        made = output_of(dialogue, score, info, self.dialogue, self.tokenizer.eos_token_id)
         output: dict[str, Any] = made.as_dict()
         output["loss_mask"] = output["response_mask"]
         output["input_ids"] = torch.cat([output["prompts"], output["responses"]])

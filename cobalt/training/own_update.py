@@ -1,0 +1,179 @@
+"""The user's own functions of the update: ``cobalt.advantage`` and ``cobalt.policy_loss``.
+
+verl knows both under the name `NAME`, as an estimator (cobalt.training.advantages) and as a loss mode
+(cobalt.training.losses). Here they are found, called, and what they return is checked.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Collection, Mapping, Sequence
+from functools import partial
+from numbers import Real
+from typing import Any
+
+from cobalt.errors import InfraError, InputError
+from cobalt.own import Own, fault_in, load
+from cobalt.rewards.records import Rollout, Turn
+from cobalt.training.dialogue import DialogueSettings
+from cobalt.training.tree import leaves_below
+
+NAME = "cobalt_own"
+ADVANTAGE, LOSS = "cobalt.advantage", "cobalt.policy_loss"
+OF_ADVANTAGE = ("group",)
+OF_LOSS = (
+    *("log_prob", "old_log_prob", "advantages", "mask", "turns", "group"),
+    *("aggregate", "config", "entropy", "weights"),
+)
+# Estimators by the names that they had before, and the section with their constants.
+_EARLIER = {"cobalt_verpo": ("cobalt.recipes.verpo:advantage", "verpo")}
+_SWITCHES = (  # setting, the setting of verl's in whose place it stands
+    (ADVANTAGE, "algorithm.adv_estimator"),
+    (LOSS, "actor_rollout_ref.actor.policy_loss.loss_mode"),
+)
+TESTS = 2  # of the made-up groups
+
+
+def choose(config: Any, given: Collection[str]) -> None:
+    """Have verl use the functions that a composed configuration names. ``given``: dotted settings that the
+    user made, in the recipe's file or as overrides; they stand in for those of a built-in recipe.
+
+    Raises InputError where two are given, or what verl adds would be left out.
+    """
+    from omegaconf import OmegaConf, open_dict
+
+    for setting, of_verl in _SWITCHES:
+        value, chosen = OmegaConf.select(config, setting), OmegaConf.select(config, of_verl)
+        earlier = _EARLIER.get(chosen, (None, ""))[0]
+        if of_verl in given and chosen != NAME:
+            if value not in (None, earlier) and setting in given:
+                raise InputError(f"{setting}={value} and {of_verl}={chosen}: give one of them")
+            value = earlier
+        if value is None and chosen == NAME:
+            raise InputError(f"{of_verl}={NAME}: {setting} names no function")
+        OmegaConf.update(config, setting, value)
+        if value is not None:
+            OmegaConf.update(config, of_verl, NAME)
+    cobalt = config.cobalt
+    for spec, section in _EARLIER.values():
+        if cobalt.advantage == spec:
+            with open_dict(cobalt):
+                cobalt.constants = {**cobalt[section], **(cobalt.get("constants") or {})}
+    if cobalt.advantage is not None and config.algorithm.use_kl_in_reward:
+        raise InputError(
+            f"{ADVANTAGE}: sees rewards without algorithm.use_kl_in_reward; set actor.use_kl_loss"
+        )
+    if cobalt.policy_loss is not None and OmegaConf.select(config, "distillation.enabled"):
+        raise InputError(f"{LOSS}: distillation.enabled has a loss of its own")
+    if cobalt.method == "offline" and (cobalt.advantage or cobalt.policy_loss):
+        raise InputError(f"{ADVANTAGE}, {LOSS}: recipe {cobalt.recipe} takes cobalt.offline.objective")
+
+
+def own_function(config: Any, setting: str) -> Own | None:
+    """The function that `ADVANTAGE` or `LOSS` names in a composed configuration; None where none is named."""
+    spec = config.cobalt[setting.removeprefix("cobalt.")]
+    offered = OF_ADVANTAGE if setting == ADVANTAGE else OF_LOSS
+    constants = config.cobalt.get("constants") or {}
+    return None if spec is None else load(spec, setting, offered, constants=dict(constants))
+
+
+def advantages(own: Own, group: Sequence[Rollout]) -> list[list[float]]:
+    """What ``own`` gives the turns of a group, [rollouts][turns].
+
+    Raises InfraError with file and line where it fails, or returns other than one number for every rollout or
+    one for every turn of it.
+    """
+    given = called(own, group=tuple(group))
+    try:
+        values = [_by_turn(value, len(each.turns)) for value, each in zip(given, group, strict=True)]
+    except (TypeError, ValueError) as error:
+        many = f" of length {len(given)}" if hasattr(given, "__len__") else ""
+        raise InfraError(
+            f"{own.where}: {own.setting}={own.spec}: returned a {type(given).__name__}{many} for a group of "
+            f"{len(group)} rollouts, each of which takes a number or one for each of its turns ({error})"
+        ) from None
+    if not all(math.isfinite(value) for turns in values for value in turns):
+        raise InfraError(f"{own.where}: {own.setting}={own.spec}: returned NaN or infinity: {values}")
+    return values
+
+
+def _by_turn(value: Any, turns: int) -> list[float]:
+    if isinstance(value, Real) or getattr(value, "ndim", 1) == 0:
+        return [float(value)] * turns
+    found = [float(each) for each in value]
+    if isinstance(value, str | bytes | Mapping) or len(found) != turns:
+        raise ValueError(f"{len(found)} numbers for {turns} turns")
+    return found
+
+
+def called(own: Own, **offered: Any) -> Any:
+    """What ``own`` returns. Raises InfraError with file and line if it raises."""
+    try:
+        return own(**offered)
+    except Exception as error:
+        raise InfraError(fault_in(own, error)) from error
+
+
+def made_up(config: Any) -> list[tuple[Rollout, ...]]:
+    """Groups to try a function on, of the shape that a configuration's groups have: rollouts of one turn with
+    different and with equal rewards, and where dialogues have several turns, such dialogues too.
+    """
+    dialogue = DialogueSettings.read(config)
+    turns, branches, every = dialogue.turns, dialogue.branches, dialogue.every_turn
+    groups = [[[2], [1]], [[0], [0]]]  # tests passed by every program of every rollout
+    if turns > 1 and not branches:
+        groups += [[[0] * (turns - 1) + [2], [1] * turns], [[1], [0] * turns]]
+    made = [_group(passed, every, turns) for passed in groups]
+    if branches:
+        below = leaves_below(branches, turns)
+        n = math.prod(branches)
+        passed = [[(leaf // width + turn) % 3 for turn, width in enumerate(below)] for leaf in range(n)]
+        made += [_group(passed, True, turns, below)]
+    return made
+
+
+def _group(
+    passed: list[list[int]], every: bool, turns: int, below: Sequence[int] | None = None
+) -> tuple[Rollout, ...]:
+    """Programs of three tokens with one of feedback after each; see `made_up`."""
+    rollouts = []
+    for leaf, counts in enumerate(passed):
+        made = []
+        for turn, count in enumerate(counts):
+            judged = every or turn == len(counts) - 1
+            first = leaf - leaf % below[turn] if below else leaf
+            made.append(
+                Turn(
+                    reward=count / TESTS if judged else None,
+                    passing=tuple(test < count for test in range(TESTS)) if judged else (),
+                    begin=4 * turn,
+                    end=4 * turn + 3,
+                    node=first * turns + turn,
+                    shared=first != leaf,
+                )
+            )
+        rollouts.append(Rollout(counts[-1] / TESTS, tuple(made), index="made-up"))
+    return tuple(rollouts)
+
+
+def tried(what: str, call: Callable[[], Any]) -> Any:
+    """The result of a call on made-up data. Raises InputError where it fails."""
+    try:
+        return call()
+    except InfraError as error:
+        raise InputError(f"{error} (tried on {what})") from error
+
+
+def check_advantage(config: Any, own: Own | None = None) -> str | None:
+    """Try `ADVANTAGE` on made-up groups; one line about it, None where none is named. Raises InputError.
+
+    ``own``: the function, where it is found already.
+    """
+    own = own or own_function(config, ADVANTAGE)
+    if own is None:
+        return None
+    for group in made_up(config):
+        passed = [[sum(turn.passing) if turn.passing else None for turn in each.turns] for each in group]
+        what = f"a made-up group; of {TESTS} tests its programs pass, turn by turn, {passed}"
+        tried(what, partial(advantages, own, group))
+    return f"advantage: {own.spec} ({own.where}, sha256 {own.sha256})"
