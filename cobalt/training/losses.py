@@ -31,6 +31,7 @@ from cobalt.own import Own, load
 from cobalt.rewards.records import Rollout
 from cobalt.training import own_update
 from cobalt.training.advantages import records_of, turn_numbers
+from cobalt.training.method import OFFERED
 
 # Columns of a micro-batch that ppo_loss reads.
 _READ = (
@@ -174,7 +175,7 @@ class OwnLoss:
     def term(self, **offered: Any) -> tuple[torch.Tensor, dict[str, float]]:
         """What the function makes of a micro-batch: its term, and numbers to log."""
         if not self._loaded:
-            loaded = load(self.spec, own_update.LOSS, own_update.OF_LOSS, constants=self.constants)
+            loaded = load(self.spec, own_update.LOSS, OFFERED["policy_loss"], constants=self.constants)
             self._loaded.append(loaded)
         (own,) = self._loaded
         given = own_update.called(own, **offered)

@@ -9,14 +9,17 @@ from typing import Any
 
 from cobalt.errors import InputError
 from cobalt.own import Own, absolute, as_file, constants_of, is_spec, load
-from cobalt.training import own_update, reward
+from cobalt.training import reward
 from cobalt.training.own_recipe import module_folder, refuse_other_types
 
 # What the function of a key of section cobalt may take, by name.
 OFFERED = {
     "reward": reward.OFFERED,
-    "advantage": own_update.OF_ADVANTAGE,
-    "policy_loss": own_update.OF_LOSS,
+    "advantage": ("group",),
+    "policy_loss": (
+        *("log_prob", "old_log_prob", "advantages", "mask", "turns", "group"),
+        *("aggregate", "config", "entropy", "weights"),
+    ),
 }
 TRAINS_ON = ("contexts", "statements", "stored")
 

@@ -16,15 +16,11 @@ from cobalt.errors import InfraError, InputError
 from cobalt.own import Own, fault_in, load
 from cobalt.rewards.records import Rollout, Turn
 from cobalt.training.dialogue import DialogueSettings
+from cobalt.training.method import OFFERED
 from cobalt.training.tree import leaves_below
 
 NAME = "cobalt_own"
 ADVANTAGE, LOSS = "cobalt.advantage", "cobalt.policy_loss"
-OF_ADVANTAGE = ("group",)
-OF_LOSS = (
-    *("log_prob", "old_log_prob", "advantages", "mask", "turns", "group"),
-    *("aggregate", "config", "entropy", "weights"),
-)
 # Estimators by the names that they had before, and the section with their constants.
 _EARLIER = {"cobalt_verpo": ("cobalt.recipes.verpo:advantage", "verpo")}
 _SWITCHES = (  # setting, the setting of verl's in whose place it stands
@@ -72,7 +68,7 @@ def choose(config: Any, given: Collection[str]) -> None:
 def own_function(config: Any, setting: str) -> Own | None:
     """The function that `ADVANTAGE` or `LOSS` names in a composed configuration; None where none is named."""
     spec = config.cobalt[setting.removeprefix("cobalt.")]
-    offered = OF_ADVANTAGE if setting == ADVANTAGE else OF_LOSS
+    offered = OFFERED[setting.removeprefix("cobalt.")]
     constants = config.cobalt.get("constants") or {}
     return None if spec is None else load(spec, setting, offered, constants=dict(constants))
 
