@@ -6,7 +6,6 @@ single-turn run (``run_single_turn_vllm.py``).
 
 from __future__ import annotations
 
-import json
 import random
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -17,17 +16,13 @@ from cobalt.cli import parser, positive_int
 from cobalt.errors import InputError
 from cobalt.files import replacing
 from cobalt.prompts import Prompts, load
-from cobalt.rewards.cobalt import PLAIN, shaped_reward
-from cobalt.rewards.groups import exponential, grpo, rloo
+from cobalt.recipes.offline_rl import OBJECTIVES, REWARDS, rewards_of, weigh
+from cobalt.recipes.rejection_sft import best
 from cobalt.rows import read_rows, require, row_id
 from cobalt.text import extract_code
 from cobalt.training.data import check_prompt, read_parquet
 
-OBJECTIVES = ("rloo", "grpo", "exponential", "sft")
-REWARDS = ("correctness", "graded", "pass_rate", "shaped")
-SYNTAX_ERROR = "Compile Error"  # CodeNet's status of a program that is none
 COLUMNS = ("prompt", "completions", "extra_info")
-_CLOCK_MS = 10  # below this, times are the judge's rounding
 
 
 @dataclass(frozen=True)
@@ -38,43 +33,6 @@ class Group:
     texts: list[str]
     weights: list[float]
     rewards: list[float]
-
-
-def rewards_of(completions: list[dict[str, Any]], settings: Any) -> list[float]:
-    """Rewards of the completions of a group by their stored verdicts, as ``cobalt.offline.reward`` says.
-
-    ``correctness``: 1 or 0. ``graded``: 1 - ``time_cost`` x (1 - fastest / time) for a right one (times
-    where the source has ``cpu_time`` in ms), 0 for a wrong one, - ``syntax_cost`` where its ``status`` says
-    that it does not compile, or it does not parse (``parses``). ``pass_rate``; or ``shaped``, the tiers of
-    the shaped reward without its terms on form.
-    """
-    kind, rates = settings.reward, [item["pass_rate"] for item in completions]
-    if kind == "correctness":
-        return [float(rate == 1.0) for rate in rates]
-    if kind == "pass_rate":
-        return rates
-    if kind == "shaped":
-        return [shaped_reward(item["text"], item["pass_rate"], count_tokens=len, profile=PLAIN).total
-                for item in completions]  # fmt: skip
-    times = [max(time, _CLOCK_MS) if (time := item.get("cpu_time")) is not None and time >= 0 else None
-             for item in completions]  # fmt: skip
-    fastest = min((time for time, rate in zip(times, rates, strict=True) if time and rate == 1.0), default=0)
-    made = []
-    for item, time in zip(completions, times, strict=True):
-        if item["pass_rate"] == 1.0:
-            made.append(1.0 - float(settings.time_cost) * (1 - fastest / time if time else 0.0))
-        else:
-            broken = item.get("status") == SYNTAX_ERROR or item.get("parses") is False
-            made.append(-float(settings.syntax_cost) if broken else 0.0)
-    return made
-
-
-def weigh(rewards: list[float], settings: Any) -> list[float]:
-    """Weights by the section ``cobalt.offline``: advantages (of either sign) or exponential ones."""
-    if settings.objective in ("rloo", "grpo"):
-        return (rloo if settings.objective == "rloo" else grpo)(rewards)
-    clip = None if settings.clip is None else float(settings.clip)
-    return exponential(rewards, temperature=float(settings.temperature), clip=clip)
 
 
 def check_groups(path: Path, config: Any) -> list[Group]:
@@ -103,7 +61,8 @@ def check_groups(path: Path, config: Any) -> list[Group]:
     for number, row in enumerate(rows):
         _check(row, f"{what}: row {number}")
     if settings.objective == "sft":
-        groups, lacking = _best(rows, int(settings.keep)), "no right completion"
+        found, lacking = best(rows, int(settings.keep)), "no right completion"
+        groups = [Group(prompt, kept, [1.0] * len(kept), [1.0] * len(kept)) for prompt, kept in found]
     else:
         groups = [group for row in rows if (group := _group(row, settings)) is not None]
         lacking = "no group has right and wrong completions"
@@ -134,16 +93,6 @@ def _group(row: Mapping[str, Any], settings: Any) -> Group | None:
     if right in (0, len(completions)) or len(set(rewards)) == 1:
         return None
     return Group(row["prompt"], [item["text"] for item in completions], weigh(rewards, settings), rewards)
-
-
-def _best(rows: list[dict[str, Any]], keep: int) -> list[Group]:
-    """The ``keep`` shortest right completions of every prompt, over all its rows."""
-    prompts: dict[str, tuple[Any, dict[str, None]]] = {}
-    for row in rows:
-        _, right = prompts.setdefault(json.dumps(row["prompt"]), (row["prompt"], {}))
-        right |= dict.fromkeys(item["text"] for item in row["completions"] if item["pass_rate"] == 1.0)
-    found = ((prompt, sorted(right, key=len)[:keep]) for prompt, right in prompts.values() if right)
-    return [Group(prompt, kept, [1.0] * len(kept), [1.0] * len(kept)) for prompt, kept in found]
 
 
 def stored_groups(

@@ -12,9 +12,10 @@ import torch
 from omegaconf import OmegaConf
 
 from cobalt.errors import InputError
+from cobalt.recipes.offline_rl import rewards_of
 from cobalt.training import offline_data
 from cobalt.training.offline import batches, collate, encode
-from cobalt.training.offline_data import Group, check_groups, rewards_of, stored_groups
+from cobalt.training.offline_data import Group, check_groups, stored_groups
 from cobalt.training.sharded import CHUNK, Weighted, token_losses
 
 RIGHT = {"text": "```python\na\n```", "pass_rate": 1.0}
