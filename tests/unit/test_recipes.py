@@ -18,6 +18,7 @@ from cobalt import own, recipes
 from cobalt.contexts.trajectories import Trajectories
 from cobalt.errors import InputError
 from cobalt.recipes.echo import clipped
+from cobalt.recipes.rltf_sd import revisions, weights
 from cobalt.rewards.groups import grpo, rloo
 from cobalt.rewards.records import Rollout, Turn
 from cobalt.training.config import choices, compose
@@ -279,6 +280,27 @@ def test_prefixes_are_drawn_and_fit():
     assert all(len(set(found(seed))) == 4 for seed in range(9))
     assert {shown for _, shown in found(0, limit=4)} == {0, 1}  # two programs are six messages
     assert found(0, limit=3) == []
+
+
+# --- stored completions
+
+
+def test_rltf_sd_by_hand():
+    given = task([0.5, 1.0], [0.0, 0.25], [1.0], None)
+    for sample, conversation in enumerate(given.conversations):
+        conversation[4:5] = [{"role": "assistant", "content": f"second of {sample}"}] * (
+            len(conversation) > 4
+        )
+    found = revisions(given)
+    # first programs: (1/2 + 0 + 1) / 3 = 1/2, that of the dialogue without a second one included
+    assert found == [
+        {"text": "second of 0", "pass_rate": 1.0, "baseline": 0.5},
+        {"text": "second of 1", "pass_rate": 0.25, "baseline": 0.5},
+    ]
+    assert weights(found) == [0.5, -0.25]
+    assert revisions(task(None)) == []
+    with pytest.raises(ValueError, match="--revisions"):
+        weights([{"text": "", "pass_rate": 1.0}])
 
 
 # --- loss
