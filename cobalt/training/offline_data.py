@@ -211,7 +211,7 @@ def _write(groups: list[dict[str, Any]], target: Path | str) -> None:
 
 
 def main(argv: list[str] | None = None) -> int:
-    """`cobalt stored_groups`: Parquet for the recipes on stored completions."""
+    """`cobalt stored_groups`: Parquet for recipes that train on stored groups."""
     flags = parser("Make groups of stored completions from the rows of a single-turn run.")
     flags.add_argument("-i", "--input_file", required=True, help="JSONL with 'responses' and 'exec_results'")
     flags.add_argument(
