@@ -34,7 +34,8 @@ def propagated(
         depth[node] = 1 if parent is None else depth[parent] + 1
         if parent is not None:
             children.setdefault(parent, []).append(node)
-    deepest, worth = max(depth.values()), {}
+    deepest = max(depth.values())
+    worth: dict[int, float] = {}
     for node in sorted(parents, key=depth.__getitem__, reverse=True):
         below = [worth[child] for child in children.get(node, [])]
         worth[node] = rewards[node]

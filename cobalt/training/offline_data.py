@@ -23,7 +23,7 @@ from cobalt.prompts import Prompts, load
 from cobalt.recipes.offline_rl import OBJECTIVES, REWARDS, rewards_of, weigh
 from cobalt.recipes.rejection_sft import best
 from cobalt.recipes.rltf_sd import revisions
-from cobalt.rows import read_rows, require, row_id
+from cobalt.rows import Row, read_rows, require, row_id
 from cobalt.text import extract_code
 from cobalt.training.data import check_prompt, read_parquet
 from cobalt.training.own_recipe import module_folder
@@ -71,8 +71,8 @@ def check_groups(path: Path, config: Any) -> list[Group]:
         found, lacking = best(rows, int(settings.keep)), "no right completion"
         groups = [Group(prompt, kept, [1.0] * len(kept), [1.0] * len(kept)) for prompt, kept in found]
     elif own is not None:
-        found = [_weighed(row, own, settings, f"{what}: row {number}") for number, row in enumerate(rows)]
-        groups, lacking = [group for group in found if any(group.weights)], "every weight is 0"
+        weighed = (_weighed(row, own, settings, f"{what}: row {number}") for number, row in enumerate(rows))
+        groups, lacking = [group for group in weighed if any(group.weights)], "every weight is 0"
     else:
         groups = [group for row in rows if (group := _group(row, settings)) is not None]
         lacking = "no group has right and wrong completions"
@@ -128,7 +128,7 @@ def _weighed(row: Mapping[str, Any], own: Own, settings: Any, where: str) -> Gro
     return Group(row["prompt"], [item["text"] for item in completions], weights, rewards)
 
 
-def revised(rows: Iterator[tuple[str, Mapping[str, Any]]]) -> Iterator[dict[str, Any]]:
+def revised(rows: Iterator[tuple[str, Row]]) -> Iterator[dict[str, Any]]:
     """One row per task of evaluated trajectories: its second programs as completions of the statement, with
     ``baseline``, for rltf_sd. Raises InputError for rows that are none.
     """
