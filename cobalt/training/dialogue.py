@@ -4,10 +4,11 @@ which. Used by the batch path on CPU and by verl's agent loops alike.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from cobalt.engines.turn_end import next_turn_ids, turn_end
 from cobalt.errors import InputError
 from cobalt.prompts import Prompts, load
 from cobalt.testcases import TestCases
@@ -16,7 +17,6 @@ from cobalt.training.data import PUBLIC
 from cobalt.training.scoring import Score, Scorer, is_validation
 
 TURNS = "cobalt_turns"  # in extra_fields of a rollout: its judged turns, for dense estimators
-_SENTINEL = "cobalt-sentinel"
 
 
 @dataclass(frozen=True)
@@ -60,25 +60,6 @@ class DialogueSettings:
             prompts=load(given.prompts),
             every_turn=bool(given.every_turn) or given.reward != "last",
         )
-
-
-def feedback_ids(tokenizer: Any, message: str, *, ended: bool) -> list[int]:
-    """Token ids from the end of a response to the start of the next, by the chat template: ``message`` as the
-    user's, and the header.
-
-    ``ended``: the response has its end token; otherwise (it was cut) the end token is part of the result.
-    """
-    turns = (("user", "?"), ("assistant", _SENTINEL), ("user", message))
-    text = tokenizer.apply_chat_template(
-        [{"role": role, "content": content} for role, content in turns],
-        add_generation_prompt=True,
-        tokenize=False,
-    )
-    tail = text.partition(_SENTINEL)[2]
-    if ended:
-        tail = tail.removeprefix(tokenizer.eos_token or "")
-    ids: list[int] = tokenizer(tail, add_special_tokens=False)["input_ids"]
-    return ids
 
 
 @dataclass
@@ -137,6 +118,12 @@ class Judge:
 
     def __init__(self, scorer: Scorer, tokenizer: Any, settings: DialogueSettings) -> None:
         self.scorer, self.tokenizer, self.settings = scorer, tokenizer, settings
+        self.end = turn_end(tokenizer)
+
+    def text(self, ids: Sequence[int]) -> str:
+        """What the policy wrote with these tokens."""
+        written: str = self.tokenizer.decode(self.end.written(ids), skip_special_tokens=True)
+        return written
 
     async def after_turn(self, dialogue: Dialogue, row: Mapping[str, Any]) -> None:
         """Judge the last turn of ``dialogue`` and add feedback, or complete it.
@@ -157,7 +144,7 @@ class Judge:
         """Run the last turn's program on the public tests and add the feedback; a score without a verdict."""
         from cobalt.evaluator.feedback import first_failure
 
-        ended = bool(dialogue.response_ids) and dialogue.response_ids[-1] == self.tokenizer.eos_token_id
+        ended = self.end.of(dialogue.response_ids)
         code, prompts = extract_code(dialogue.texts[-1]), self.settings.prompts
         tests = TestCases.parse(row[PUBLIC], where=PUBLIC).to_mapping()
         result, faults = await self.scorer.verdict(code, tests)
@@ -168,7 +155,7 @@ class Judge:
             return None
         failed = first_failure(result, prompts.failing_tests)
         message = prompts.feedback_message(prompts.no_code if code is None else failed)
-        dialogue.add_feedback(feedback_ids(self.tokenizer, message, ended=ended), self.settings)
+        dialogue.add_feedback(next_turn_ids(self.tokenizer, message, self.end, ended), self.settings)
         return None
 
     def total(self, dialogue: Dialogue, *, validation: bool) -> Score:

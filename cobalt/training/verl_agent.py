@@ -12,6 +12,7 @@ from verl.experimental.agent_loop.agent_loop import AgentLoopMetrics
 from verl.experimental.agent_loop.single_turn_agent_loop import SingleTurnAgentLoop
 from verl.experimental.reward_loop.reward_manager.base import RewardManagerBase
 
+from cobalt.engines.turn_end import turn_end
 from cobalt.training.dialogue import TURNS, Dialogue, DialogueSettings, Judge
 from cobalt.training.scoring import Score, Scorer, is_validation, make_scorer
 
@@ -29,24 +30,32 @@ class CobaltReward(RewardManagerBase):
     def __init__(self, config: Any, tokenizer: Any, compute_score: Any = None, *_: Any, **__: Any) -> None:
         super().__init__(config, tokenizer, compute_score)
         self.scorer = make_scorer(OmegaConf.to_container(config.cobalt, resolve=True), tokenizer)
+        self.end = turn_end(tokenizer)
 
     async def run_single(self, data: Any) -> dict[str, Any]:
         """Score the last output of a session. ``data``: verl's DataProto with one row per output."""
         item = data[-1]
         row = item.non_tensor_batch
         tokens = item.batch["responses"][: int(row["response_len"])]
-        score = await self.scorer.score_row(self.tokenizer.decode(tokens, skip_special_tokens=True), row)
+        written = self.tokenizer.decode(self.end.written(tokens.tolist()), skip_special_tokens=True)
+        score = await self.scorer.score_row(written, row)
         return {"reward_score": score.reward, "reward_extra_info": score.info}
 
 
 class SingleTurnLoop(SingleTurnAgentLoop):
     """Takes the place of verl's loop ``single_turn_agent`` (verl/config/agent_loops.yaml).
 
-    With that one an empty response stops the run: there is no token to hold its reward.
+    With that one an empty response stops the run: there is no token to hold its reward. And it leaves to the
+    server which tokens end a response; here the template's is always among them.
     """
 
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.end = turn_end(self.tokenizer)
+
     async def run(self, sampling_params: dict[str, Any], *args: Any, **row: Any) -> AgentLoopOutput:
-        output = await super().run(sampling_params, *args, **row)
+        stopping = sampling_params | {"stop_token_ids": sorted(self.end.stop_ids)}
+        output = await super().run(stopping, *args, **row)
         if not output.response_ids:
             _hold(output, self.tokenizer.eos_token_id)
             if not sampling_params.get("logprobs"):
@@ -80,16 +89,17 @@ class DialogueLoop(AgentLoopBase):
         """
         dialogue = Dialogue(await self.ct_build_initial_tokens(list(row["raw_prompt"])))
         request = uuid4().hex
+        stopping = sampling_params | {"stop_token_ids": sorted(self.judge.end.stop_ids)}
         while not dialogue.complete:
             room = dialogue.room(self.settings)
             output = await self.server_manager.generate(
                 request_id=request,
                 prompt_ids=dialogue.context,
-                sampling_params={**sampling_params, "max_tokens": room},
+                sampling_params={**stopping, "max_tokens": room},
             )
             ids = list(output.token_ids)[:room]
             logprobs = list(output.log_probs or [0.0] * len(ids))[:room]
-            text = await asyncio.to_thread(self.tokenizer.decode, ids, skip_special_tokens=True)
+            text = await asyncio.to_thread(self.judge.text, ids)
             dialogue.add_response(ids, logprobs, text)
             await self.judge.after_turn(dialogue, row)
         score = self.judge.total(dialogue, validation=is_validation(row["extra_info"]))

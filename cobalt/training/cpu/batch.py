@@ -113,7 +113,7 @@ class BatchManager:
         scores: dict[int, Future[Score]] = {}
 
         def finished(place: int, sampled: SampledRow) -> None:
-            text = self.tokenizer.decode(sampled.token_ids, skip_special_tokens=True)
+            text = self.judge.text(sampled.token_ids)
             work = self.scorer.score_row(text, rows[place // how.n])
             scores[place] = asyncio.run_coroutine_threadsafe(work, self.loop)
 
@@ -124,7 +124,7 @@ class BatchManager:
             temperature=how.temperature,
             top_p=how.top_p,
             max_tokens=self.rollout.response_length,
-            stop_ids={self.tokenizer.eos_token_id},
+            stop_ids=self.judge.end.stop_ids,
             on_row=finished,
         )
         done = time.monotonic()
@@ -170,7 +170,7 @@ class BatchManager:
             dialogue, row = dialogues[live[number]], rows[live[number] // how.n]
             room = dialogue.room(self.dialogue)
             kept = sampled.token_ids[:room]
-            text = self.tokenizer.decode(kept, skip_special_tokens=True)
+            text = self.judge.text(kept)
             dialogue.add_response(kept, sampled.logprobs[:room], text)
             work = self.judge.after_turn(dialogue, row)
             verdicts.append(asyncio.run_coroutine_threadsafe(work, self.loop))
@@ -181,7 +181,7 @@ class BatchManager:
             temperature=how.temperature,
             top_p=how.top_p,
             max_tokens=max(dialogues[place].room(self.dialogue) for place in live),
-            stop_ids={self.tokenizer.eos_token_id},
+            stop_ids=self.judge.end.stop_ids,
             on_row=finished,
         )
 
