@@ -14,7 +14,7 @@ import cobalt
 from cobalt.errors import InputError
 from cobalt.models import check_model, similar
 from cobalt.prompts import load, near
-from cobalt.training import checkpoint, method, own_recipe, own_update, scoring
+from cobalt.training import checkpoint, method, own_recipe, own_update, sampling, scoring
 from cobalt.training.data import check_files
 from cobalt.training.own_recipe import is_own as is_own
 from cobalt.training.verl_compat import check_version
@@ -25,13 +25,8 @@ ALIASES = {"multi_turn": "cobalt", "single_turn": "single_turn_grpo"}  # the pub
 _hydra = threading.Lock()  # Hydra keeps the folder it composes from in a global
 # Accepted and silently ignored by verl 0.9.1, or by our parts: a run that sets them would train otherwise.
 _IGNORED_SECTIONS = ("reward_model", "custom_reward_function", "sandbox_fusion")
-_ONLY_VERLS_BUFFER = (
-    "only verl's own replay buffer filters and refills groups, and Cobalt's stands in its place (groups of "
-    "equal rewards have advantage 0, a failed one stops the run)"
-)
 _IGNORED_SWITCHES = {
-    "algorithm.filter_groups.enable": _ONLY_VERLS_BUFFER,
-    "trainer.v1.sampler.sync_refill_failed_groups": _ONLY_VERLS_BUFFER,
+    "trainer.v1.sampler.sync_refill_failed_groups": "a failed group stops the run, and nothing vanishes",
     "cobalt.offline.lora_rank": "set actor_rollout_ref.model.lora_rank",
     "cobalt.offline.lora_alpha": "set actor_rollout_ref.model.lora_alpha",
     "reward.custom_reward_function.path": "cobalt.reward=FILE.py:NAME names a reward of your own "
@@ -101,6 +96,7 @@ def compose(
         if key not in overridden:
             OmegaConf.update(config, key, value)
     own_update.choose(config, {*overridden, *(own_recipe.dotted(own.keys) if own else ())})
+    sampling.settle(config, overridden)
     _refuse(config)
     return config
 
@@ -130,6 +126,7 @@ def _refuse(config: Any) -> None:
     for name, why in _IGNORED_SWITCHES.items():
         if OmegaConf.select(config, name):
             raise InputError(f"{name} is not read: {why}")
+    sampling.check(config)
     if config.trainer.device == "cpu" and config.cobalt.evaluator == "serve":
         raise InputError(
             "--evaluator serve: the CPU profile trains in a Ray cluster of its own, which has no evaluator; "

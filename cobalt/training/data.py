@@ -130,13 +130,20 @@ def _check_row(row: dict[str, Any], where: str, validation: bool) -> None:
         raise InputError(f"{where}: extra_info.prev_best_pass_rate must be in [0, 1], got {best!r}")
 
 
-def lengths(table: Any, tokenizer: Any) -> list[int]:
-    """Tokens of every prompt as the trainer will count them."""
-    prompts = table.column("prompt").to_pylist()
-    texts = [
-        tokenizer.apply_chat_template(prompt, add_generation_prompt=True, tokenize=False)
-        for prompt in prompts
-    ]
+def lengths(table: Any, tokenizer: Any, where: str = "training data") -> list[int]:
+    """Tokens of every prompt as the trainer will count them.
+
+    Raises InputError, which begins with ``where``, for a prompt that the chat template refuses.
+    """
+    texts = []
+    for number, prompt in enumerate(table.column("prompt").to_pylist()):
+        try:
+            texts.append(tokenizer.apply_chat_template(prompt, add_generation_prompt=True, tokenize=False))
+        except Exception as error:  # templates raise whatever they like
+            roles = ", ".join(message["role"] for message in prompt)
+            raise InputError(
+                f"{where}: row {number}: the chat template refuses this prompt (roles {roles}): {error}"
+            ) from error
     return [len(ids) for ids in tokenizer(texts, add_special_tokens=False)["input_ids"]]
 
 
@@ -150,7 +157,7 @@ def fit_prompts(
     """
     import pyarrow.parquet as parquet
 
-    counted = lengths(table, tokenizer)
+    counted = lengths(table, tokenizer, where)
     kept = [number for number, length in enumerate(counted) if length <= limit]
     if not kept:
         raise InputError(

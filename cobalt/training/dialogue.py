@@ -5,12 +5,13 @@ which. Used by the batch path on CPU and by verl's agent loops alike.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, field
 from typing import Any, Literal
 from uuid import uuid4
 
+from cobalt.engines.turn_end import next_turn_ids, turn_end
 from cobalt.errors import InputError
 from cobalt.prompts import Prompts, load
 from cobalt.rewards.records import Rollout, Turn
@@ -18,8 +19,6 @@ from cobalt.testcases import TestCases
 from cobalt.text import extract_code
 from cobalt.training.data import PUBLIC
 from cobalt.training.scoring import Score, Scorer, is_validation
-
-_SENTINEL = "cobalt-sentinel"
 
 
 @dataclass(frozen=True)
@@ -87,25 +86,6 @@ def _branches(given: Any, turns: int, n: int) -> tuple[int, ...]:
 def recorded(reward: float, turns: tuple[Turn, ...], info: Mapping[str, Any]) -> Rollout:
     """The record of a rollout on a row with ``extra_info`` ``info``."""
     return Rollout(reward, turns, float(info.get("prev_best_pass_rate") or 0.0), info.get("index"))
-
-
-def feedback_ids(tokenizer: Any, message: str, *, ended: bool) -> list[int]:
-    """Token ids from the end of a response to the start of the next, by the chat template: ``message`` as the
-    user's, and the header.
-
-    ``ended``: the response has its end token; otherwise (it was cut) the end token is part of the result.
-    """
-    turns = (("user", "?"), ("assistant", _SENTINEL), ("user", message))
-    text = tokenizer.apply_chat_template(
-        [{"role": role, "content": content} for role, content in turns],
-        add_generation_prompt=True,
-        tokenize=False,
-    )
-    tail = text.partition(_SENTINEL)[2]
-    if ended:
-        tail = tail.removeprefix(tokenizer.eos_token or "")
-    ids: list[int] = tokenizer(tail, add_special_tokens=False)["input_ids"]
-    return ids
 
 
 @dataclass
@@ -199,6 +179,12 @@ class Judge:
 
     def __init__(self, scorer: Scorer, tokenizer: Any, settings: DialogueSettings) -> None:
         self.scorer, self.tokenizer, self.settings = scorer, tokenizer, settings
+        self.end = turn_end(tokenizer)
+
+    def text(self, ids: Sequence[int]) -> str:
+        """What the policy wrote with these tokens."""
+        written: str = self.tokenizer.decode(self.end.written(ids), skip_special_tokens=True)
+        return written
 
     async def after_turn(self, dialogue: Dialogue, row: Mapping[str, Any]) -> None:
         """Judge the last turn of ``dialogue`` and add feedback, or complete it.
@@ -222,7 +208,7 @@ class Judge:
         """Run the last turn's program on the public tests and add the feedback; a score without a verdict."""
         from cobalt.evaluator.feedback import first_failure
 
-        ended = bool(dialogue.response_ids) and dialogue.response_ids[-1] == self.tokenizer.eos_token_id
+        ended = self.end.of(dialogue.response_ids)
         code, prompts = extract_code(dialogue.texts[-1]), self.settings.prompts
         tests = TestCases.parse(row[PUBLIC], where=PUBLIC).to_mapping()
         result, faults = await self.scorer.verdict(code, tests)
@@ -233,7 +219,7 @@ class Judge:
             return None
         failed = first_failure(result, prompts.failing_tests)
         message = prompts.feedback_message(prompts.no_code if code is None else failed)
-        dialogue.add_feedback(feedback_ids(self.tokenizer, message, ended=ended), self.settings)
+        dialogue.add_feedback(next_turn_ids(self.tokenizer, message, self.end, ended), self.settings)
         said = (("assistant", dialogue.texts[-1]), ("user", message))
         dialogue.since += [{"role": role, "content": content} for role, content in said]
         return None

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import copy
 import time
-from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -217,24 +216,6 @@ def batch_metrics(infos: list[dict[str, float]]) -> dict[str, float]:
         ends = [max(info.get(name, 0.0) for info in infos) for name in ("from_unix_s", "until_unix_s")]
         metrics[EXPOSED] = max(0.0, ends[1] - ends[0])
     return metrics | {f"reward/{name}": sum(info.get(name, 0.0) for info in infos) for name in _SUMS}
-
-
-def session_of(key: str) -> str:
-    """``{uid}_{session}`` of a key ``{uid}_{session}_{index}``."""
-    return key.rsplit("_", 1)[0]
-
-
-def masked_keys(keys: list[str], masked: list[bool]) -> set[str]:
-    """Keys ``{uid}_{session}_{index}`` that must leave the batch.
-
-    A masked output takes its session with it (one advantage belongs to the whole session), and a group with
-    fewer than two sessions left leaves too.
-    """
-    gone = {session_of(key) for key, flag in zip(keys, masked, strict=True) if flag}
-    if not gone:
-        return set()
-    left = Counter(session_of(session) for session in {session_of(key) for key in keys} - gone)
-    return {key for key in keys if session_of(key) in gone or left[session_of(session_of(key))] < 2}
 
 
 _open: list[Any] = []  # evaluators of this process, to be closed and counted at its end

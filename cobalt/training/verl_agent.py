@@ -14,6 +14,7 @@ from verl.experimental.agent_loop.agent_loop import AgentLoopMetrics
 from verl.experimental.agent_loop.single_turn_agent_loop import SingleTurnAgentLoop
 from verl.experimental.reward_loop.reward_manager.base import RewardManagerBase
 
+from cobalt.engines.turn_end import turn_end
 from cobalt.rewards.records import Turn
 from cobalt.training import tree
 from cobalt.training.dialogue import Dialogue, DialogueSettings, Judge, recorded
@@ -34,13 +35,15 @@ class CobaltReward(RewardManagerBase):
     def __init__(self, config: Any, tokenizer: Any, compute_score: Any = None, *_: Any, **__: Any) -> None:
         super().__init__(config, tokenizer, compute_score)
         self.scorer = make_scorer(OmegaConf.to_container(config.cobalt, resolve=True), tokenizer)
+        self.end = turn_end(tokenizer)
 
     async def run_single(self, data: Any) -> dict[str, Any]:
         """Score the last output of a session. ``data``: verl's DataProto with one row per output."""
         item = data[-1]
         row = item.non_tensor_batch
         tokens = item.batch["responses"][: int(row["response_len"])]
-        score = await self.scorer.score_row(self.tokenizer.decode(tokens, skip_special_tokens=True), row)
+        written = self.tokenizer.decode(self.end.written(tokens.tolist()), skip_special_tokens=True)
+        score = await self.scorer.score_row(written, row)
         info: dict[str, Any] = dict(score.info)
         if not is_validation(row["extra_info"]):
             turn = Turn(score.reward, score.passing, 0, len(tokens), int(row.get("session_id", 0)))
@@ -51,11 +54,17 @@ class CobaltReward(RewardManagerBase):
 class SingleTurnLoop(SingleTurnAgentLoop):
     """Takes the place of verl's loop ``single_turn_agent`` (verl/config/agent_loops.yaml).
 
-    With that one an empty response stops the run: there is no token to hold its reward.
+    With that one an empty response stops the run: there is no token to hold its reward. And it leaves to the
+    server which tokens end a response; here the template's is always among them.
     """
 
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.end = turn_end(self.tokenizer)
+
     async def run(self, sampling_params: dict[str, Any], *args: Any, **row: Any) -> AgentLoopOutput:
-        output = await super().run(sampling_params, *args, **row)
+        stopping = sampling_params | {"stop_token_ids": sorted(self.end.stop_ids)}
+        output = await super().run(stopping, *args, **row)
         if not output.response_ids:
             _hold(output, self.tokenizer.eos_token_id)
             if not sampling_params.get("logprobs"):
@@ -106,11 +115,15 @@ class DialogueLoop(AgentLoopBase):
         output = await self.server_manager.generate(
             request_id=dialogue.request,
             prompt_ids=dialogue.context,
-            sampling_params={**sampling_params, "max_tokens": room},
+            sampling_params={
+                **sampling_params,
+                "stop_token_ids": sorted(self.judge.end.stop_ids),
+                "max_tokens": room,
+            },
         )
         ids = list(output.token_ids)[:room]
         logprobs = list(output.log_probs or [0.0] * len(ids))[:room]
-        text = await asyncio.to_thread(self.tokenizer.decode, ids, skip_special_tokens=True)
+        text = await asyncio.to_thread(self.judge.text, ids)
         dialogue.add_response(ids, logprobs, text)
         dialogue.extra = dict(output.extra_fields or {})
         await self.judge.after_turn(dialogue, row)

@@ -16,7 +16,7 @@ from cobalt.rewards.groups import grpo
 from cobalt.rewards.records import Rollout, Turn
 from cobalt.training import checkpoint
 from cobalt.training.config import choices, compose
-from cobalt.training.scoring import masked_keys
+from cobalt.training.groups import masked_keys
 
 pytestmark = pytest.mark.slow
 
@@ -119,7 +119,7 @@ def test_the_gradient_is_that_of_the_samples_left():
 
 def test_a_batch_is_in_the_order_of_its_prompts():
     """Rows stand in the queue as they finished; groups must stay together, as pairs and mini-batches need."""
-    from cobalt.training.trainer import in_order
+    from cobalt.training.groups import in_order
 
     keys = ["b_0_0", "a_10_0", "b_1_0", "c-d_0_0", "a_2_1", "a_2_0"]
     batch = SimpleNamespace(keys=list(keys), tags=[{"was": key} for key in keys])
@@ -142,7 +142,7 @@ def test_too_many_samples_without_a_verdict_stop_the_run(monkeypatch, share, sto
     monkeypatch.setattr(trainer.tq, "kv_batch_get", lambda **_: {"extra_fields": extras})
     monkeypatch.setattr(trainer.tq, "kv_clear", lambda keys, **_: left.extend(keys))
     buffer = trainer.LoudReplayBuffer.__new__(trainer.LoudReplayBuffer)
-    buffer.samples_per_prompt, buffer.max_masked_share = 8, share
+    buffer.samples_per_prompt, buffer.max_masked_share, buffer.contrast = 8, share, None
     buffer.prompt_global_steps = {"train": {"a": 1}}
     if stops:
         said = (
@@ -152,7 +152,8 @@ def test_too_many_samples_without_a_verdict_stop_the_run(monkeypatch, share, sto
             buffer.sample(3, "train", 1)
     else:
         assert buffer.sample(3, "train", 1)[1]["reward/masked"] == 2.0
-    assert left == [keys[2], keys[5]] and batch.keys == [key for key in keys if key not in left]
+        assert batch.keys == [key for key in keys if key not in left]
+    assert left == [keys[2], keys[5]]
 
 
 def test_the_workers_get_the_loss_that_is_asked_for():

@@ -12,12 +12,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from omegaconf import OmegaConf
 
+from cobalt.engines.turn_end import next_turn_ids, turn_end
 from cobalt.errors import InfraError, InputError
 from cobalt.prompts import TINY, is_all_passed
 from cobalt.rewards.cobalt import PLAIN
 from cobalt.rewards.records import Rollout, Turn
 from cobalt.training.config import compose
-from cobalt.training.dialogue import Dialogue, DialogueSettings, Judge, feedback_ids
+from cobalt.training.dialogue import Dialogue, DialogueSettings, Judge
 from cobalt.training.scoring import Scorer
 
 ROW = {
@@ -115,8 +116,9 @@ def test_ids_are_those_of_the_rendered_conversation(tokenizer):
     response = [*tokenizer(answer, add_special_tokens=False)["input_ids"], tokenizer.eos_token_id]
     rest = [{"role": "assistant", "content": answer}, {"role": "user", "content": message}]
     whole = ids([*opening, *rest], True)
-    assert ids(opening, True) + response + feedback_ids(tokenizer, message, ended=True) == whole
-    assert ids(opening, True) + response[:-1] + feedback_ids(tokenizer, message, ended=False) == whole
+    end, last = turn_end(tokenizer), tokenizer.eos_token_id
+    assert ids(opening, True) + response + next_turn_ids(tokenizer, message, end, last) == whole
+    assert ids(opening, True) + response[:-1] + next_turn_ids(tokenizer, message, end, None) == whole
 
 
 def test_a_dialogue_may_end_with_a_passed_program(tokenizer):

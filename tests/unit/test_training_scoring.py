@@ -11,8 +11,9 @@ import pytest
 from cobalt.errors import BadRequest, InfraError, InputError
 from cobalt.rewards.cobalt import PLAIN, PUBLISHED
 from cobalt.training import pools, scoring
+from cobalt.training.groups import masked_keys
 from cobalt.training.own_recipe import own_reward
-from cobalt.training.scoring import Scorer, batch_metrics, is_validation, masked_keys
+from cobalt.training.scoring import Scorer, batch_metrics, is_validation
 
 TESTS = {"inputs": ["1", "2", "3", "4"], "outputs": ["", "", "", ""]}
 ANSWER = "```python\nprint(1)\n```"

@@ -210,7 +210,7 @@ def test_prompts_and_padding_are_not_in_the_loss():
 
 
 class Letters:
-    eos_token_id = 9
+    eos_token_id, all_special_ids, added_tokens_decoder, name_or_path = 9, [9], {}, ""
 
     def apply_chat_template(self, messages, *, add_generation_prompt, tokenize):
         return messages[0]["content"]

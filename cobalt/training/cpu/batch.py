@@ -37,18 +37,22 @@ from cobalt.training.verl_agent import output_of
 
 @dataclass(frozen=True)
 class Sampling:
-    """How one batch is sampled: ``n`` per prompt, at which ``step``."""
+    """How one batch is sampled: ``n`` per prompt, at which ``step``, the how manieth there (``again``)."""
 
     n: int
     temperature: float
     top_p: float
     step: int
     validate: bool
+    again: int = 0
 
-    @property
-    def kind(self) -> str:
-        """Part of every seed."""
-        return "validation" if self.validate else "training"
+    def seed(self, of: int, *place: int) -> int:
+        """Of a prompt, or of its sample and turn, by the run's seed: no two of a training are equal."""
+        kind, again = (
+            "validation" if self.validate else "training",
+            ("again", self.again) if self.again else (),
+        )
+        return derived_seed(of, kind, self.step, *place, *again)
 
 
 Samples = list[tuple[Dialogue, Score]]  # each with its score
@@ -72,6 +76,7 @@ class BatchManager:
     def __init__(self, config: Any) -> None:
         self.rollout = config.actor_rollout_ref.rollout
         self.seed = int(config.data.seed or 0)
+        self.again: dict[tuple[bool, int], int] = {}  # batches of a step before this one
         model = omega_conf_to_dataclass(config.actor_rollout_ref.model)
         self.tokenizer = model.tokenizer
         self.sampler = load_sampler(
@@ -95,9 +100,9 @@ class BatchManager:
         validate = bool(rows[0].get("validate", False))
         how = self.rollout.val_kwargs if validate else self.rollout
         temperature = how.temperature if how.do_sample else 0.0
-        if how.top_k > 0:
-            raise NotImplementedError("the batch path does not sample with top_k")
-        sampling = Sampling(how.n, temperature, how.top_p, int(rows[0]["global_steps"]), validate)
+        step = int(rows[0]["global_steps"])
+        self.again[validate, step] = again = self.again.get((validate, step), -1) + 1
+        sampling = Sampling(how.n, temperature, how.top_p, step, validate, again)
         started = time.monotonic()
         policy_step = load_weights(self.sampler.model)
         make = self._dialogues if self.dialogue.turns > 1 else self._completions
@@ -114,18 +119,18 @@ class BatchManager:
         scores: dict[int, Future[Score]] = {}
 
         def finished(place: int, sampled: SampledRow) -> None:
-            text = self.tokenizer.decode(sampled.token_ids, skip_special_tokens=True)
+            text = self.judge.text(sampled.token_ids)
             work = self.scorer.score_row(text, rows[place // how.n])
             scores[place] = asyncio.run_coroutine_threadsafe(work, self.loop)
 
         sampled = self.sampler.generate(
             ids,
-            [derived_seed(self.seed, how.kind, how.step, i) for i in range(len(rows))],
+            [how.seed(self.seed, i) for i in range(len(rows))],
             n=how.n,
             temperature=how.temperature,
             top_p=how.top_p,
             max_tokens=self.rollout.response_length,
-            stop_ids={self.tokenizer.eos_token_id},
+            stop_ids=self.judge.end.stop_ids,
             on_row=finished,
         )
         done = time.monotonic()
@@ -178,18 +183,18 @@ class BatchManager:
             dialogue, row = dialogues[live[number]], rows[live[number] // how.n]
             room = dialogue.room(self.dialogue)
             kept = sampled.token_ids[:room]
-            text = self.tokenizer.decode(kept, skip_special_tokens=True)
+            text = self.judge.text(kept)
             dialogue.add_response(kept, sampled.logprobs[:room], text)
             work = self.judge.after_turn(dialogue, row)
             verdicts.append(asyncio.run_coroutine_threadsafe(work, self.loop))
 
         self.sampler.generate(
             [dialogues[place].context for place in live],
-            [derived_seed(self.seed, how.kind, how.step, *divmod(place, how.n), turn) for place in live],
+            [how.seed(self.seed, *divmod(place, how.n), turn) for place in live],
             temperature=how.temperature,
             top_p=how.top_p,
             max_tokens=max(dialogues[place].room(self.dialogue) for place in live),
-            stop_ids={self.tokenizer.eos_token_id},
+            stop_ids=self.judge.end.stop_ids,
             on_row=finished,
         )
 
