@@ -44,6 +44,15 @@ class Own:
         given = {name: value for name, value in offered.items() if name in self.takes}
         return self.function(**given, **self.constants)
 
+    @property
+    def about(self) -> dict[str, str]:
+        """For a manifest: what it is, where, and of which content."""
+        return {"spec": self.spec, "where": self.where, "sha256": self.sha256}
+
+    def identity(self, kind: str) -> dict[str, str]:
+        """For settings that a continued run must share: its name and content, wherever the file lies."""
+        return {f"{kind}_function": self.spec.rpartition(":")[2], f"{kind}_sha256": self.sha256}
+
 
 def is_spec(text: str) -> bool:
     """Whether a word has the form ``FILE.py:NAME`` or ``MODULE:NAME``."""
@@ -97,7 +106,17 @@ def load(
     Of ``constants`` it gets those that it has parameters for. Raises InputError, with ``file:line``, for what
     cannot be called, or has a parameter without default that is not offered.
     """
-    function = find(spec, setting)
+    return bind(find(spec, setting), spec, setting, offered, constants)
+
+
+def bind(
+    function: Any,
+    spec: str,
+    setting: str,
+    offered: Collection[str],
+    constants: Mapping[str, Any] | None = None,
+) -> Own:
+    """`load` of a function that is at hand, as the method of an object."""
     if not callable(function):
         raise InputError(f"{setting}={spec}: is no function")
     where = place_of(function)

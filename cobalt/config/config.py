@@ -181,6 +181,8 @@ def _training(config: Config) -> Iterator[str]:
             "'controls.single_turn_training' is what recipe single_turn_grpo does anyway: "
             "switch the control off"
         )
+    if config.contexts.rule is not None and (other := config.contexts.beside_rule):
+        yield f"'contexts.rule' takes the place of 'contexts.{other}': leave that out"
     if not config.contexts.partial and config.contexts.selection != "max_variance":
         yield "'contexts.selection' has no effect when 'contexts.partial' is false"
 

@@ -18,9 +18,9 @@ from cobalt.config.sections import Train
 from cobalt.contexts.select import MAX_KEPT
 from cobalt.errors import InfraError
 from cobalt.files import file_sha256, plain
+from cobalt.run.functions import recipe_path
 from cobalt.run.job import Job
 from cobalt.run.stage_cache import Outcome, Stage
-from cobalt.training.config import is_own
 
 if TYPE_CHECKING:
     from cobalt.training.result import TrainResult
@@ -61,7 +61,7 @@ class Training:
         job, given = self.job, self.given
         settings = {
             "recipe": self.recipe, "seed": job.seed, "model_sha256": job.model_sha256,
-            "prompts": job.prompts.sha256, **_decides(job, self.recipe),
+            "prompts": job.prompts.sha256, **job.functions.identity, **_decides(job, self.recipe),
             **plain(replace(given, overrides=overrides(given))),
         }  # fmt: skip
         files = [path for path in (*self._data(), self.ptb, self._steps_from()) if path is not None]
@@ -107,10 +107,10 @@ class Training:
     def _given(self, *more: str) -> dict[str, Any]:
         job, given = self.job, self.given
         return {
-            "model": job.model, "profile": given.profile, "recipe": _recipe(job, self.recipe),
+            "model": job.model, "profile": given.profile, "recipe": recipe_path(self.recipe, job.file),
             "scale": given.scale, "seed": job.seed, "reward_profile": given.reward_profile,
             "evaluator": None if self.recipe in STORED else job.config.execution.evaluator,
-            "prompts": job.prompts_source, "overrides": [*overrides(given), *more],
+            "prompts": job.prompts_source, **job.functions.specs, "overrides": [*overrides(given), *more],
             "label": self.label,
         }  # fmt: skip
 
@@ -154,14 +154,9 @@ class Training:
         return self.job.path("parquet", "train.parquet") if self.control and self.given.epochs else None
 
 
-def _recipe(job: Job, recipe: str) -> str:
-    """A recipe's name, or the path of its file."""
-    return str((job.file.parent / recipe).resolve()) if is_own(recipe) else recipe
-
-
 def _decides(job: Job, recipe: str) -> dict[str, Any]:
     """What the files of the recipe say, and hashes of the modules of a reward and plug-ins of one's own."""
-    given, path = job.config.train, _recipe(job, recipe)
+    given, path = job.config.train, recipe_path(recipe, job.file)
     found = recipes.read(path, given.profile, given.scale, given.overrides)
     reward = found.text("cobalt.reward").partition(":")[0]
     hashes = {}
@@ -212,7 +207,7 @@ def check_composed(job: Job, recipe: str | None = None) -> Any:
     if (recipe or given.recipe) not in STORED:
         values["cobalt.evaluator"] = job.config.execution.evaluator
     composed = compose(
-        _recipe(job, recipe or given.recipe), given.profile, given.scale, values, overrides(given)
+        recipe_path(recipe or given.recipe, job.file), given.profile, given.scale, values, overrides(given)
     )
     fit(composed, 1)
     return composed
@@ -225,7 +220,8 @@ def rows_at_most(job: Job, tasks: int) -> tuple[int, str]:
         return tasks * config.tasks.max_groups if config.tasks.has_stored else tasks, "stored groups"
     if not config.on_contexts:
         return tasks, "tasks"
-    each = config.collect.samples if config.contexts.selection == "all" else MAX_KEPT
+    whole = config.contexts.selection == "all" or job.functions.rule is not None
+    each = config.collect.samples if whole else MAX_KEPT
     return tasks * (1 + config.contexts.partial * each * config.collect.turns), "contexts"
 
 

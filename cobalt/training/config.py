@@ -11,9 +11,12 @@ from pathlib import Path
 from typing import Any
 
 import cobalt
+from cobalt.contexts.rule import open_rule
 from cobalt.errors import InputError
+from cobalt.evaluator.environment import open_environment
 from cobalt.models import check_model, similar
 from cobalt.prompts import load, near
+from cobalt.rollouts.feedback import open_feedback
 from cobalt.training import checkpoint, own_recipe, scoring
 from cobalt.training.data import check_files
 from cobalt.training.own_recipe import is_own as is_own
@@ -97,6 +100,7 @@ def compose(
     for key, value in values.items():
         if key not in overridden:
             OmegaConf.update(config, key, value)
+    own_recipe.locate(config, own, overridden)
     _refuse(config)
     return config
 
@@ -207,6 +211,7 @@ def check_inputs(config: Any) -> None:
             + ("is required" if mixes else "belongs to recipes like cobalt_ptb (cobalt.ptb.mix)")
         )
     scoring.reward_profile(cobalt.reward_profile)
+    check_own(config)
     if cobalt.method == "offline":
         from cobalt.training.offline_data import check_groups
 
@@ -226,6 +231,14 @@ def check_inputs(config: Any) -> None:
     check_files(data.val_files, what="validation data", validation=True, dialogues=dialogues)
     if cobalt.ptb.file is not None:
         check_files(cobalt.ptb.file, what="perturbed contexts", validation=False, dialogues=dialogues)
+
+
+def check_own(config: Any) -> None:
+    """Find and try the functions of the user's own for dialogues and contexts. Raises InputError."""
+    cobalt = config.cobalt
+    open_feedback(cobalt.feedback, "cobalt.feedback", load(cobalt.dialogue.prompts), cobalt.get("constants"))
+    open_rule(cobalt.contexts, "cobalt.contexts", cobalt.get("constants"))
+    open_environment(cobalt.environment, "cobalt.environment")
 
 
 def listed(files: Any) -> list[Any]:

@@ -7,13 +7,15 @@ import difflib
 import importlib
 import re
 import tempfile
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from cobalt.errors import InputError
+from cobalt.own import absolute
 
+FUNCTIONS = ("feedback", "contexts", "environment")  # of the user's own, keys of section `cobalt`
 _SUFFIXES = (".yaml", ".yml")
 _PACKAGE = "# @package _global_\n"  # Hydra's word for "my keys are those of the whole configuration"
 
@@ -90,6 +92,17 @@ def refuse_unknown_keys(own: OwnRecipe, known: Mapping[str, Any]) -> None:
                 check(value, place[key], (*path, str(key)))
 
     check(own.keys, known, ())
+
+
+def locate(config: Any, own: OwnRecipe | None, overridden: Collection[str]) -> None:
+    """Give the files of functions in section ``cobalt`` absolute paths: relative ones are in the recipe's
+    folder, those of overrides in the working directory.
+    """
+    for name in FUNCTIONS:
+        spec = config.cobalt.get(name)
+        if isinstance(spec, str):
+            beside = own is not None and f"cobalt.{name}" not in overridden
+            config.cobalt[name] = absolute(spec, own.path.parent if own and beside else Path.cwd())
 
 
 def refuse_other_types(settings: Iterable[tuple[str, Any]], known: Mapping[str, Any], of: str = "") -> None:
