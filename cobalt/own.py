@@ -94,6 +94,26 @@ def find(spec: str, setting: str) -> Any:
     return getattr(module, name)
 
 
+def rows_of(spec: str, split: str) -> list[dict[str, Any]]:
+    """The rows that the class named by ``spec`` has for a split: its ``tasks(split)``.
+
+    Raises InputError, with ``file:line``, where there is no such class, it fails, or gives something else.
+    """
+    found = find(spec, "tasks")
+    where = place_of(found)
+    if not hasattr(found, "tasks"):
+        raise InputError(f"{where}: tasks={spec}: lacks tasks(split) -> rows")
+    made = found() if isinstance(found, type) else found
+    own = bind(made.tasks, spec, "tasks", ("split",))
+    try:
+        rows = list(own(split=split))
+    except Exception as error:
+        raise InputError(fault_in(own, error)) from error
+    if not all(isinstance(row, dict) for row in rows):
+        raise InputError(f"{own.where}: tasks={spec}: must give rows as dictionaries")
+    return rows
+
+
 def load(
     spec: str,
     setting: str,

@@ -284,6 +284,7 @@ async def _main(args: Any) -> HiddenTests:
         connect(args.evaluator, workers=args.workers, environment=environment) as evaluator,
         make_progress() as progress,
     ):
+        evaluator.trial(next(iter(source)))
         return await hidden_tests(
             source, args.output_file, evaluator, code_from=args.code_from, per_test=args.per_test,
             shared_verdicts=not args.no_shared_verdicts, seed=args.seed, progress=progress,

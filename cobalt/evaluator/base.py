@@ -93,6 +93,9 @@ class Evaluator(ABC):
         """The evaluator that runs programs and compares what they print."""
         return self
 
+    def trial(self, row: Mapping[str, Any]) -> None:  # noqa: B027 - mostly nothing is
+        """Try what is the user's own on a task, if anything is. Raises InputError if that fails."""
+
     @property
     def identity(self) -> dict[str, str]:
         """What else decides its verdicts, for manifests."""

@@ -61,9 +61,9 @@ def connect(
     judges wrongly. Safe to call within a running event loop, which waits meanwhile.
     """
     if environment is not None:
-        named = isinstance(environment, str)
-        own = open_environment(environment, "environment") if named else environment
-        return within(own, connect(spec, workers=workers))
+        if isinstance(environment, str):
+            environment = open_environment(environment, "environment")
+        return within(environment, connect(spec, workers=workers))
     evaluator: Evaluator
     check_spec(spec)
     if is_local(spec):

@@ -6,7 +6,8 @@ the sandbox. Of its methods only `accepts` is needed. Each names in its signatur
     program(code, input, output) -> (source, stdin)    what is run; without it `code`, with `input` as stdin
     accepts(input, output, run, code) -> bool          whether that (`cobalt.evaluator.runs.Run`) passes
     feedback(input, output, run, code) -> str          what the model is told of a test that failed
-    tasks(split) -> rows                               tasks of split train, dev or heldout
+
+With `tasks(split) -> rows` the class is a source of tasks, too (`cobalt.rows.open_rows`).
 """
 
 import json
@@ -28,12 +29,10 @@ from cobalt.evaluator.verdict_cache import VerdictCache
 from cobalt.own import Own, absolute, bind, fault_in, find, place_of, sha256_of
 from cobalt.sandbox.limits import Limits
 from cobalt.schema import SKIPPED, ExecutionResult, TestResult
-from cobalt.testcases import TestCases
+from cobalt.testcases import FIELDS, TestCases
 
 _AFTER = ("input", "output", "run", "code")
-_METHODS = {
-    "program": ("code", "input", "output"), "accepts": _AFTER, "feedback": _AFTER, "tasks": ("split",),
-}  # fmt: skip
+_METHODS = {"program": ("code", "input", "output"), "accepts": _AFTER, "feedback": _AFTER}
 _MOST_SAID = 10
 _TRIED = 3
 
@@ -140,19 +139,19 @@ class EnvironmentEvaluator(Evaluator):
         self._inner.close()
         self._threads.shutdown(wait=True, cancel_futures=True)
 
-    def trial(self, tests: TestCases, what: str) -> None:
+    def trial(self, row: Mapping[str, Any]) -> None:
         """Judge an empty program on a task's first tests. Raises InputError for a fault of the class; says if
         the program passes one.
         """
-        some = slice(_TRIED)
+        given = next((row[name] for name in FIELDS if row.get(name)), None)
+        tests = TestCases.parse(given or row["reward_model"]["ground_truth"])
+        what, some = f"task {row.get('id', row.get('extra_info'))!r:.80}", slice(_TRIED)
         try:
             result = self._suite("", TestCases(tests.inputs[some], tests.outputs[some]), Rule())
         except ClassFault as error:
-            raise InputError(f"{error} (tried with an empty program on {what})") from error
+            raise InputError(f"{error}; tried with an empty program on {what}") from error
         if any(result["passing"]):
-            test = result["passing"].index(True)
-            print(f"warning: {self.environment.where}: an empty program passes test {test} of {what}",
-                  file=sys.stderr)  # fmt: skip
+            print(f"warning: {self.environment.where}: an empty program passes {what}", file=sys.stderr)
 
     def _start(self, code: str, tests: TestCases, rule: Rule | None) -> Future[ExecutionResult]:
         return self._threads.submit(self._judge, code, tests, rule or Rule())

@@ -11,14 +11,13 @@ from cobalt.cli import Parser, make_progress, parser, positive_int
 from cobalt.engines import check, connect, engine_flags, engine_options, key_flags
 from cobalt.errors import InputError
 from cobalt.evaluator.client import environment_flag, evaluator_flags
-from cobalt.evaluator.environment import EnvironmentEvaluator, open_environment
+from cobalt.evaluator.environment import open_environment
 from cobalt.output import failures_path
 from cobalt.pipeline import Summary
 from cobalt.prompts import load
 from cobalt.rollouts.inputs import Source, check_output
 from cobalt.rollouts.settings import DEFAULT_SAMPLES, Budget, RolloutSettings
 from cobalt.rows import INPUT_HELP
-from cobalt.testcases import TestCases
 
 _CHARACTERS_PER_TOKEN = 4
 _USUAL_COMPLETION = 1500  # tokens; the median of 8B reasoning models on such tasks is of this order
@@ -128,8 +127,7 @@ async def carry_out(
             print(_estimate(len(source), programs, turns, prompt, settings.max_tokens, prices), flush=True)
         await check(engine)
         with connect_evaluator(args.evaluator, workers=args.workers, environment=environment) as evaluator:
-            if isinstance(evaluator, EnvironmentEvaluator):
-                evaluator.trial(TestCases.parse(next(iter(source))["test_cases"]), "the first task")
+            evaluator.trial(next(iter(source)))
             if args.dry_run:
                 return 0
             first = _dollars((prompt, settings.max_tokens), prices) if prices else 0.0

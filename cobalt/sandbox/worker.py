@@ -137,8 +137,8 @@ class Worker:
         output_bytes: int | None = None,
         files: Mapping[str, bytes] | None = None,
     ) -> "Program":
-        """A program to run tests on; use it as a context manager. `output_bytes` replaces the limit's; `files`
-        are what every run finds in its working folder, at level `namespaces`.
+        """A program to run tests on; use it as a context manager. `output_bytes` replaces the limit's;
+        `files` are what every run finds in its working folder, at level `namespaces`.
         """
         return Program(self, source, limits, fn_name, output_bytes or limits.output_bytes, files or {})
 

@@ -13,9 +13,9 @@ from cobalt import cluster
 from cobalt.errors import InputError
 from cobalt.files import settings_hash
 from cobalt.rewards.verpo import Constants
-from cobalt.training import checkpoint
+from cobalt.training import checkpoint, data
 from cobalt.training.attention import choose_attention, import_in_workers
-from cobalt.training.config import verl_folder
+from cobalt.training.config import listed, verl_folder
 from cobalt.training.data import PUBLIC, DataCheck, check_file, check_files, fit_prompts, lengths, mix
 from cobalt.training.dialogue import DialogueSettings
 from cobalt.training.fit import Plan, devices_of, fit, make_plan
@@ -74,7 +74,7 @@ def prepare(config: Any) -> tuple[Plan, list[str]]:
     notes.append(f"reward: {what}, evaluator {settings.evaluator}")
     if settings.token_counter == "policy":
         notes.append("tokens in the reward are counted with the policy's tokenizer, not with o200k_base")
-    notes.append(_canary(settings))
+    notes.append(_canary(settings, listed(config.data.train_files)[0]))
     return plan, notes
 
 
@@ -213,11 +213,13 @@ def missing_devices(config: Any, address: str | None) -> str | None:
     )
 
 
-def _canary(settings: Any) -> str:
+def _canary(settings: Any, file: str) -> str:
     from cobalt.evaluator import connect
 
     try:
-        with connect(settings.evaluator, workers=1) as evaluator:
+        with connect(settings.evaluator, workers=1, environment=settings.environment) as evaluator:
+            if settings.environment is not None:
+                evaluator.trial(data.read_parquet(Path(file), "training data").slice(0, 1).to_pylist()[0])
             scorer = Scorer(evaluator, profile=reward_profile(settings.reward_profile), count_tokens=len)
             asyncio.run(scorer.ready())
             return f"evaluator answers (isolation: {evaluator.isolation})"
