@@ -91,9 +91,8 @@ def open_environment(spec: str | None, setting: str) -> Environment | None:
     try:
         made = found() if callable(found) else found
     except Exception as error:
-        own = bind(found, spec, setting, (), {}) if not isinstance(found, type) else None
-        said = fault_in(own, error) if own else f"{where}: {setting}={spec}: {type(error).__name__}: {error}"
-        raise InputError(f"{said} (it is made without arguments)") from error
+        said = f"{setting}={spec}: {type(error).__name__}: {error}"
+        raise InputError(f"{where}: {said} (it is made without arguments)") from error
     methods = {
         name: bind(getattr(made, name), spec, setting, offered)
         for name, offered in _METHODS.items()

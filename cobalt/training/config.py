@@ -233,12 +233,19 @@ def check_inputs(config: Any) -> None:
         check_files(cobalt.ptb.file, what="perturbed contexts", validation=False, dialogues=dialogues)
 
 
-def check_own(config: Any) -> None:
-    """Find and try the functions of the user's own for dialogues and contexts. Raises InputError."""
+def check_own(config: Any) -> list[str]:
+    """Find and try what is the user's own for dialogues, contexts and verdicts; says which there are.
+
+    Raises InputError.
+    """
     cobalt = config.cobalt
-    open_feedback(cobalt.feedback, "cobalt.feedback", load(cobalt.dialogue.prompts), cobalt.get("constants"))
-    open_rule(cobalt.contexts, "cobalt.contexts", cobalt.get("constants"))
-    open_environment(cobalt.environment, "cobalt.environment")
+    constants, prompts = cobalt.get("constants"), load(cobalt.dialogue.prompts)
+    found = {
+        "feedback": open_feedback(cobalt.feedback, "cobalt.feedback", prompts, constants),
+        "contexts": open_rule(cobalt.contexts, "cobalt.contexts", constants),
+        "environment": open_environment(cobalt.environment, "cobalt.environment"),
+    }
+    return [f"{name}: {own.spec} ({own.where}, sha256 {own.sha256})" for name, own in found.items() if own]
 
 
 def listed(files: Any) -> list[Any]:

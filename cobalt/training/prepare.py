@@ -15,7 +15,7 @@ from cobalt.files import settings_hash
 from cobalt.rewards.verpo import Constants
 from cobalt.training import checkpoint, data
 from cobalt.training.attention import choose_attention, import_in_workers
-from cobalt.training.config import listed, verl_folder
+from cobalt.training.config import check_own, listed, verl_folder
 from cobalt.training.data import PUBLIC, DataCheck, check_file, check_files, fit_prompts, lengths, mix
 from cobalt.training.dialogue import DialogueSettings
 from cobalt.training.fit import Plan, devices_of, fit, make_plan
@@ -74,6 +74,7 @@ def prepare(config: Any) -> tuple[Plan, list[str]]:
     notes.append(f"reward: {what}, evaluator {settings.evaluator}")
     if settings.token_counter == "policy":
         notes.append("tokens in the reward are counted with the policy's tokenizer, not with o200k_base")
+    notes += check_own(config)
     notes.append(_canary(settings, listed(config.data.train_files)[0]))
     return plan, notes
 
