@@ -46,6 +46,15 @@ class Own:
         given = {name: value for name, value in offered.items() if name in self.takes}
         return self.function(**given, **self.constants)
 
+    @property
+    def about(self) -> dict[str, str]:
+        """For a manifest: what it is, where, and of which content."""
+        return {"spec": self.spec, "where": self.where, "sha256": self.sha256}
+
+    def identity(self, kind: str) -> dict[str, str]:
+        """For settings that a continued run must share: its name and content, wherever the file lies."""
+        return {f"{kind}_function": self.spec.rpartition(":")[2], f"{kind}_sha256": self.sha256}
+
 
 def is_spec(text: str) -> bool:
     """Whether a word has the form ``FILE.py:NAME`` or ``MODULE:NAME``."""
@@ -101,6 +110,26 @@ def as_file(spec: str, folder: Path | None) -> str:
     return f"{file}:{name}"
 
 
+def rows_of(spec: str, split: str) -> list[dict[str, Any]]:
+    """The rows that the class named by ``spec`` has for a split: its ``tasks(split)``.
+
+    Raises InputError, with ``file:line``, where there is no such class, it fails, or gives something else.
+    """
+    found = find(spec, f"tasks={spec}")
+    where = place_of(found)
+    if not hasattr(found, "tasks"):
+        raise InputError(f"{where}: tasks={spec}: lacks tasks(split) -> rows")
+    made = found() if isinstance(found, type) else found
+    own = bind(made.tasks, spec, "tasks", ("split",))
+    try:
+        rows = list(own(split=split))
+    except Exception as error:
+        raise InputError(fault_in(own, error)) from error
+    if not all(isinstance(row, dict) for row in rows):
+        raise InputError(f"{own.where}: tasks={spec}: must give rows as dictionaries")
+    return rows
+
+
 def load(
     spec: str,
     setting: str,
@@ -113,7 +142,17 @@ def load(
     Of ``constants`` it gets those that it has parameters for. Raises InputError, with ``file:line``, for what
     cannot be called, or has a parameter without default that is not offered.
     """
-    function = find(spec, f"{setting}={spec}")
+    return bind(find(spec, f"{setting}={spec}"), spec, setting, offered, constants)
+
+
+def bind(
+    function: Any,
+    spec: str,
+    setting: str,
+    offered: Collection[str],
+    constants: Mapping[str, Any] | None = None,
+) -> Own:
+    """`load` of a function that is at hand, as the method of an object."""
     if not callable(function):
         raise InputError(f"{setting}={spec}: is no function")
     where = place_of(function)

@@ -178,6 +178,8 @@ def _training(config: Config) -> Iterator[str]:
         yield "'train.lora_rank' needs 'train.profile' gpu: the CPU engine trains all weights"
     if config.controls.single_turn_training and recipe == recipes.CONTROL:
         yield f"'controls.single_turn_training' is what recipe {recipe} does anyway: switch the control off"
+    if config.contexts.rule is not None and (other := config.contexts.beside_rule):
+        yield f"'contexts.rule' takes the place of 'contexts.{other}': leave that out"
     if not config.contexts.partial and config.contexts.selection != "max_variance":
         yield "'contexts.selection' has no effect when 'contexts.partial' is false"
 

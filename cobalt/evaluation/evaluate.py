@@ -14,7 +14,8 @@ from cobalt.cli import Progress, make_progress, parser
 from cobalt.errors import InfraError, InputError
 from cobalt.evaluation.evaluated_rows import INFRA_ERROR, Outcomes
 from cobalt.evaluation.summary import report_lines, summarize
-from cobalt.evaluator.client import evaluator_flags
+from cobalt.evaluator.client import environment_flag, evaluator_flags
+from cobalt.evaluator.environment import judged_by, open_environment
 from cobalt.files import atomic_write
 from cobalt.kinds import kind_of
 from cobalt.manifest import check_resume
@@ -149,7 +150,8 @@ async def hidden_tests(
         raise InputError(f"--code_from must be one of {', '.join(CODE_FROM)}, got {code_from!r}")
     source = rows if isinstance(rows, Source) else open_source(rows, code_from)
     check_output(source.paths, output)
-    settings: dict[str, Any] = {"stage": STAGE, "input_sha256": source.sha256, "code_from": code_from}
+    settings: dict[str, Any] = {"stage": STAGE, "input_sha256": source.sha256, "code_from": code_from,
+                                **judged_by(evaluator)}  # fmt: skip
     if per_test:
         settings["per_test"] = True
     check_resume(output, settings)
@@ -250,6 +252,7 @@ def main(argv: list[str] | None = None) -> int:
     flags = parser("Run every program of every turn on the hidden tests and summarise.")
     file_flags(flags)
     evaluator_flags(flags)
+    environment_flag(flags)
     flags.add_argument(
         "--code_from",
         choices=CODE_FROM,
@@ -276,7 +279,12 @@ async def _main(args: Any) -> HiddenTests:
     # Everything is checked before the evaluator, which may take a while to start.
     source = open_source(args.input_file, args.code_from)
     check_output(source.paths, args.output_file)
-    with connect(args.evaluator, workers=args.workers) as evaluator, make_progress() as progress:
+    environment = open_environment(args.environment, "--environment")
+    with (
+        connect(args.evaluator, workers=args.workers, environment=environment) as evaluator,
+        make_progress() as progress,
+    ):
+        evaluator.trial(next(iter(source)))
         return await hidden_tests(
             source, args.output_file, evaluator, code_from=args.code_from, per_test=args.per_test,
             shared_verdicts=not args.no_shared_verdicts, seed=args.seed, progress=progress,

@@ -23,6 +23,7 @@ from cobalt.errors import CobaltError, InfraError, InputError
 from cobalt.models import check_model
 from cobalt.plan.estimate import estimate
 from cobalt.plan.from_config import workload
+from cobalt.rows import Row
 from cobalt.run.given import check_given, local_trajectories
 from cobalt.run.job import Job
 from cobalt.run.task_files import known_tasks, local_sources, sources
@@ -79,7 +80,7 @@ def check(job: Job, to_do: Collection[str], *, dry: bool) -> Findings:
         found.unchecked.append(f"tasks on the hub: {', '.join(hub)}")
     if stages & _TRAINING:
         _training(job, rows, found, stages, whole=dry or job.config.train.profile == "gpu")
-    _services(job, stages, found)
+    _services(job, stages, found, rows)
     _machine(job, stages, found)
     return found
 
@@ -219,7 +220,7 @@ def _vllm(found: Findings) -> None:
         found.lacking.append(said)
 
 
-def _services(job: Job, stages: set[str], found: Findings) -> None:
+def _services(job: Job, stages: set[str], found: Findings, rows: list[Row] | None) -> None:
     """The evaluator's verdict on a program that is right; the reference's server; the judge's key."""
     config, model = job.config, job.config.model
     runs = stages & (MODEL_STAGES | {"judge"} | _TRAINING)
@@ -229,7 +230,11 @@ def _services(job: Job, stages: set[str], found: Findings) -> None:
 
         try:
             job.wait(Scorer(job.evaluator, profile=PLAIN, count_tokens=len).ready())
+            for row in (rows or ())[:1]:
+                job.evaluator.trial(row)
             found.checked.append("the evaluator: it gave a right program its verdict")
+        except InputError:
+            raise
         except CobaltError as error:
             found.lacking.append(f"the evaluator ('execution.evaluator', 'execution.isolation'): {error}")
     if stages & MODEL_STAGES:

@@ -18,9 +18,9 @@ from cobalt.contexts.select import MAX_KEPT
 from cobalt.errors import InfraError
 from cobalt.files import file_sha256, plain
 from cobalt.own import absolute, is_spec
+from cobalt.run.functions import recipe_path
 from cobalt.run.job import Job
 from cobalt.run.stage_cache import Outcome, Stage
-from cobalt.training.config import is_own
 from cobalt.training.method import OFFERED
 
 if TYPE_CHECKING:
@@ -68,7 +68,7 @@ class Training:
         job, given = self.job, self.given
         settings = {
             "recipe": self.recipe, "seed": job.seed, "model_sha256": job.model_sha256,
-            "prompts": job.prompts.sha256, **_decides(job, self.recipe),
+            "prompts": job.prompts.sha256, **job.functions.identity, **_decides(job, self.recipe),
             **plain(replace(given, overrides=overrides(given))),
         }  # fmt: skip
         files = [path for path in (*self._data(), self.ptb, self._steps_from()) if path is not None]
@@ -114,10 +114,11 @@ class Training:
     def _given(self, *more: str) -> dict[str, Any]:
         job, given = self.job, self.given
         return {
-            "model": job.model, "profile": given.profile, "recipe": _recipe(job, self.recipe),
+            "model": job.model, "profile": given.profile, "recipe": recipe_path(self.recipe, job.file),
             "scale": given.scale, "seed": job.seed, "reward_profile": given.reward_profile,
             "evaluator": None if self.stored else job.config.execution.evaluator,
-            "prompts": job.prompts_source, "overrides": [*overrides(given, job.file.parent), *more],
+            "prompts": job.prompts_source, **job.functions.specs,
+            "overrides": [*overrides(given, job.file.parent), *more],
             "label": self.label,
         }  # fmt: skip
 
@@ -161,14 +162,9 @@ class Training:
         return self.job.path("parquet", "train.parquet") if self.control and self.given.epochs else None
 
 
-def _recipe(job: Job, recipe: str) -> str:
-    """A recipe's name, or the path of its file."""
-    return str((job.file.parent / recipe).resolve()) if is_own(recipe) else recipe
-
-
 def _decides(job: Job, recipe: str) -> dict[str, Any]:
     """What the files of the recipe say, and hashes of the sources of its functions and plug-ins."""
-    given, path = job.config.train, _recipe(job, recipe)
+    given, path = job.config.train, recipe_path(recipe, job.file)
     found = recipes.read(path, given.profile, given.scale, given.overrides)
     hashes, places = {}, re.findall(r"[\w.]+", found.text("cobalt.plugins"))
     for key in OFFERED:
@@ -240,7 +236,7 @@ def check_composed(job: Job, recipe: str | None = None) -> Any:
     if not of.stored:
         values["cobalt.evaluator"] = job.config.execution.evaluator
     changed = overrides(given, job.file.parent)
-    composed = compose(_recipe(job, of.recipe), given.profile, given.scale, values, changed)
+    composed = compose(recipe_path(of.recipe, job.file), given.profile, given.scale, values, changed)
     fit(composed, 1)
     check(composed)
     return composed
@@ -253,7 +249,8 @@ def rows_at_most(job: Job, tasks: int) -> tuple[int, str]:
         return tasks * config.tasks.max_groups if config.tasks.has_stored else tasks, "stored groups"
     if not config.on_contexts:
         return tasks, "tasks"
-    each = config.collect.samples if config.contexts.selection == "all" else MAX_KEPT
+    whole = config.contexts.selection == "all" or job.functions.rule is not None
+    each = config.collect.samples if whole else MAX_KEPT
     return tasks * (1 + config.contexts.partial * each * config.collect.turns), "contexts"
 
 

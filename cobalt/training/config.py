@@ -11,9 +11,12 @@ from pathlib import Path
 from typing import Any
 
 import cobalt
+from cobalt.contexts.rule import open_rule
 from cobalt.errors import InputError
+from cobalt.evaluator.environment import open_environment
 from cobalt.models import check_model, similar
 from cobalt.prompts import load, near
+from cobalt.rollouts.feedback import open_feedback
 from cobalt.training import checkpoint, method, own_recipe, own_update, sampling, scoring
 from cobalt.training.data import check_files
 from cobalt.training.own_recipe import is_own as is_own
@@ -216,6 +219,7 @@ def check_inputs(config: Any) -> None:
     scoring.reward_profile(cobalt.reward_profile)
     functions = method.check(config)
     own_update.check_advantage(config, functions.get("advantage"))
+    check_own(config)
     if cobalt.method == "offline":
         from cobalt.training.offline_data import check_groups
 
@@ -235,6 +239,21 @@ def check_inputs(config: Any) -> None:
     check_files(data.val_files, what="validation data", validation=True, dialogues=dialogues)
     if cobalt.ptb.file is not None:
         check_files(cobalt.ptb.file, what="perturbed contexts", validation=False, dialogues=dialogues)
+
+
+def check_own(config: Any) -> list[str]:
+    """Find and try what is the user's own for dialogues, contexts and verdicts; says which there are.
+
+    Raises InputError.
+    """
+    cobalt = config.cobalt
+    constants, prompts = cobalt.get("constants"), load(cobalt.dialogue.prompts)
+    found = {
+        "feedback": open_feedback(cobalt.feedback, "cobalt.feedback", prompts, constants),
+        "contexts": open_rule(cobalt.contexts, "cobalt.contexts", constants),
+        "environment": open_environment(cobalt.environment, "cobalt.environment"),
+    }
+    return [f"{name}: {own.spec} ({own.where}, sha256 {own.sha256})" for name, own in found.items() if own]
 
 
 def listed(files: Any) -> list[Any]:

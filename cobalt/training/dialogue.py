@@ -12,13 +12,17 @@ from typing import Any, Literal
 from uuid import uuid4
 
 from cobalt.engines.turn_end import next_turn_ids, turn_end
-from cobalt.errors import InputError
+from cobalt.errors import InfraError, InputError
+from cobalt.own import Own
 from cobalt.prompts import Prompts, load
 from cobalt.rewards.records import Rollout, Turn
+from cobalt.rollouts.feedback import message, open_feedback
 from cobalt.testcases import TestCases
 from cobalt.text import extract_code
 from cobalt.training.data import PUBLIC
 from cobalt.training.scoring import Score, Scorer, is_validation
+
+_MOST_SAID = 10  # reasons; some differ in every sample
 
 
 @dataclass(frozen=True)
@@ -27,6 +31,7 @@ class DialogueSettings:
     ``response_length`` tokens of responses and feedback in all. ``reward``: of the ``last`` program, or
     ``max`` or ``mean`` over turns. ``every_turn``: every program is judged on all tests, not only the last.
     ``branches``: programs after each program before, turn by turn (cobalt.training.tree); () without a tree.
+    ``feedback``: ``cobalt.feedback``, a function of the user's own in place of the built-in text.
     """
 
     turns: int
@@ -37,11 +42,15 @@ class DialogueSettings:
     prompts: Prompts
     every_turn: bool = False
     branches: tuple[int, ...] = ()
+    feedback: Own | None = None
 
     @classmethod
     def read(cls, config: Any) -> DialogueSettings:
         """From a composed training configuration. Raises InputError for values that cannot be used."""
+        from omegaconf import OmegaConf
+
         given, length = config.cobalt.dialogue, int(config.data.max_response_length)
+        prompts = load(given.prompts)
         tokens = int(given.max_turn_tokens or length)
         if int(given.turns) < 1 or not 0 < tokens <= length:
             raise InputError(
@@ -57,9 +66,15 @@ class DialogueSettings:
             response_length=length,
             reward=given.reward,
             stop_when_passed=bool(given.stop_when_passed),
-            prompts=load(given.prompts),
+            prompts=prompts,
             every_turn=bool(given.every_turn) or given.reward != "last" or bool(branches),
             branches=branches,
+            feedback=open_feedback(
+                OmegaConf.select(config, "cobalt.feedback"),
+                "cobalt.feedback",
+                prompts,
+                OmegaConf.select(config, "cobalt.constants"),
+            ),
         )
 
 
@@ -180,6 +195,7 @@ class Judge:
     def __init__(self, scorer: Scorer, tokenizer: Any, settings: DialogueSettings) -> None:
         self.scorer, self.tokenizer, self.settings = scorer, tokenizer, settings
         self.end = turn_end(tokenizer)
+        self._said = set[str]()
 
     def text(self, ids: Sequence[int]) -> str:
         """What the policy wrote with these tokens."""
@@ -206,23 +222,34 @@ class Judge:
 
     async def _show(self, dialogue: Dialogue, row: Mapping[str, Any]) -> Score | None:
         """Run the last turn's program on the public tests and add the feedback; a score without a verdict."""
-        from cobalt.evaluator.feedback import first_failure
-
         ended = self.end.of(dialogue.response_ids)
-        code, prompts = extract_code(dialogue.texts[-1]), self.settings.prompts
+        code, given = extract_code(dialogue.texts[-1]), self.settings
+        validation = is_validation(row["extra_info"])
         tests = TestCases.parse(row[PUBLIC], where=PUBLIC).to_mapping()
         result, faults = await self.scorer.verdict(code, tests)
         if result is None:
-            return self.scorer.lost(faults, 0.0, validation=is_validation(row["extra_info"]))
+            return self.scorer.lost(faults, 0.0, validation=validation)
         if self.settings.stop_when_passed and all(result["passing"]):
             dialogue.complete = True
             return None
-        failed = first_failure(result, prompts.failing_tests)
-        message = prompts.feedback_message(prompts.no_code if code is None else failed)
-        dialogue.add_feedback(next_turn_ids(self.tokenizer, message, self.end, ended), self.settings)
-        said = (("assistant", dialogue.texts[-1]), ("user", message))
+        try:
+            turn = len(dialogue.texts) - 1
+            text = message(given.feedback, result=result, code=code, prompts=given.prompts, turn=turn)
+        except InfraError as error:
+            if validation:
+                raise
+            self._say(str(error))
+            return self.scorer.lost(0, validation=False)
+        dialogue.add_feedback(next_turn_ids(self.tokenizer, text, self.end, ended), given)
+        said = (("assistant", dialogue.texts[-1]), ("user", text))
         dialogue.since += [{"role": role, "content": content} for role, content in said]
         return None
+
+    def _say(self, fault: str) -> None:
+        """Why a sample is masked, once for each reason."""
+        if fault not in self._said and len(self._said) < _MOST_SAID:
+            self._said.add(fault)
+            print(f"cobalt: masked: {fault}", flush=True)
 
     def total(self, dialogue: Dialogue, *, validation: bool) -> Score:
         """The score of a complete dialogue: that of its last program, or ``max`` or ``mean`` over turns.

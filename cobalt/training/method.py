@@ -7,14 +7,18 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from cobalt.contexts import rule
 from cobalt.errors import InputError
 from cobalt.own import Own, absolute, as_file, constants_of, is_spec, load
+from cobalt.rollouts import feedback
 from cobalt.training import reward
 from cobalt.training.own_recipe import module_folder, refuse_other_types
 
 # What the function of a key of section cobalt may take, by name.
 OFFERED = {
     "reward": reward.OFFERED,
+    "feedback": feedback.OFFERED,
+    "contexts": rule.OFFERED,
     "advantage": ("group",),
     "policy_loss": (
         *("log_prob", "old_log_prob", "advantages", "mask", "turns", "group"),
@@ -30,7 +34,7 @@ def locate(config: Any, overridden: set[str]) -> None:
 
     Raises InputError for what is no spec.
     """
-    for key in OFFERED:
+    for key in (*OFFERED, "environment"):
         spec, name = config.cobalt[key], f"cobalt.{key}"
         if spec is None:
             continue

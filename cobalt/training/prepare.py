@@ -14,8 +14,17 @@ from cobalt.errors import InputError
 from cobalt.files import settings_hash
 from cobalt.training import checkpoint, method, own_update, reward
 from cobalt.training.attention import choose_attention, import_in_workers
-from cobalt.training.config import verl_folder
-from cobalt.training.data import PUBLIC, DataCheck, check_file, check_files, fit_prompts, lengths, mix
+from cobalt.training.config import check_own, listed, verl_folder
+from cobalt.training.data import (
+    PUBLIC,
+    DataCheck,
+    check_file,
+    check_files,
+    fit_prompts,
+    lengths,
+    mix,
+    read_parquet,
+)
 from cobalt.training.dialogue import DialogueSettings
 from cobalt.training.fit import Plan, devices_of, fit, make_plan
 from cobalt.training.offline_data import check_groups
@@ -79,7 +88,8 @@ def prepare(config: Any) -> tuple[Plan, list[str]]:
     )
     if settings.token_counter == "policy":
         notes.append("tokens in the reward are counted with the policy's tokenizer, not with o200k_base")
-    notes.append(_canary(settings))
+    notes += check_own(config)
+    notes.append(_canary(settings, listed(config.data.train_files)[0]))
     return plan, notes
 
 
@@ -237,11 +247,13 @@ def missing_devices(config: Any, address: str | None) -> str | None:
     )
 
 
-def _canary(settings: Any) -> str:
+def _canary(settings: Any, file: str) -> str:
     from cobalt.evaluator import connect
 
     try:
-        with connect(settings.evaluator, workers=1) as evaluator:
+        with connect(settings.evaluator, workers=1, environment=settings.environment) as evaluator:
+            if settings.environment is not None:
+                evaluator.trial(read_parquet(Path(file), "training data").slice(0, 1).to_pylist()[0])
             scorer = Scorer(evaluator, profile=reward_profile(settings.reward_profile), count_tokens=len)
             asyncio.run(scorer.ready())
             return f"evaluator answers (isolation: {evaluator.isolation})"

@@ -133,7 +133,8 @@ class Scorer:
 
         request = canary()
         try:
-            result = await self.evaluator.aevaluate(request["code"], request["test_cases"])
+            plain = getattr(self.evaluator, "plain", self.evaluator)
+            result = await plain.aevaluate(request["code"], request["test_cases"])
         except (OSError, TimeoutError) as error:
             raise InfraError(f"the evaluator does not answer: {type(error).__name__}: {error}") from error
         if result["status"] != "ok" or result["passing"] != [True]:
@@ -244,13 +245,15 @@ def make_scorer(settings: Mapping[str, Any], tokenizer: Any) -> Scorer:
     Raises InputError for an unknown profile or counter, a reward that cannot be found or called, or where
     ``o200k_base`` is not cached.
     """
-    from cobalt.evaluator import connect
+    from cobalt.evaluator.client import connect, within
+    from cobalt.evaluator.environment import open_environment
     from cobalt.training import pools
 
     if settings["evaluator"] == pools.HERE:
-        evaluator: Evaluator = pools.PoolEvaluator()
+        inner: Evaluator = pools.PoolEvaluator()
     else:
-        evaluator = connect(settings["evaluator"], workers=settings["evaluator_workers"])
+        inner = connect(settings["evaluator"], workers=settings["evaluator_workers"])
+    evaluator = within(open_environment(settings.get("environment"), "cobalt.environment"), inner)
     count_at_end(evaluator)
     return Scorer(
         evaluator,

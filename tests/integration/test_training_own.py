@@ -17,6 +17,8 @@ actor_rollout_ref: {actor: {policy_loss: {loss_mode: counted}}}
 cobalt:
   plugins: [own_parts]
   reward: own_parts:reward
+  feedback: shown.py:feedback
+  environment: shown.py:Printed
   dialogue: {turns: 2, max_turn_tokens: 3, every_turn: true}
 """
 PARTS = """
@@ -45,10 +47,26 @@ def counted(*args, **given):
     return loss, {**metrics, "actor/own_loss": 7.0}
 """
 
+SHOWN = """
+from pathlib import Path
+
+
+def feedback(code, turn):
+    Path(__file__).with_name("shown").write_text(f"{turn} {code}")
+    return "again"
+
+
+class Printed:
+    def accepts(self, output, run):
+        Path(__file__).with_name("judged").touch()
+        return run.returncode == 0 and run.stdout.strip() == output.strip()
+"""
+
 
 def test_parts_of_ones_own_reach_every_process(tmp_path):
     (tmp_path / "mine.yaml").write_text(RECIPE)
     (tmp_path / "own_parts.py").write_text(PARTS)
+    (tmp_path / "shown.py").write_text(SHOWN)
     public = json.dumps({name: values[:2] for name, values in TESTS.items()})
     files = {
         f"{name}_file": write(
@@ -66,5 +84,8 @@ def test_parts_of_ones_own_reach_every_process(tmp_path):
     assert {metrics["critic/score/min"], metrics["critic/score/max"]} == {0.25, 0.75}
     assert 0.25 < metrics["reward/shaped"] < 0.75
     assert metrics["critic/advantages/max"] == len(TESTS["inputs"])
+    assert (tmp_path / "shown").read_text().startswith("0 ") and (tmp_path / "judged").exists()
+    for name, line in (("feedback", 5), ("environment", 10)):
+        assert any(f"{name}: {tmp_path}/shown.py" in note and f":{line}, sha" in note for note in done.notes)
     assert any("reward: own_parts:reward" in note for note in done.notes)
     assert "| reward | `own_parts:reward` |" in (done.model / "README.md").read_text()

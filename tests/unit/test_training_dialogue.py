@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,7 @@ from omegaconf import OmegaConf
 
 from cobalt.engines.turn_end import next_turn_ids, turn_end
 from cobalt.errors import InfraError, InputError
+from cobalt.own import load
 from cobalt.prompts import TINY, is_all_passed
 from cobalt.rewards.cobalt import PLAIN
 from cobalt.rewards.records import Rollout, Turn
@@ -170,6 +172,36 @@ def test_feedback_without_room_for_an_answer_completes(tokenizer):
     little = replace(SETTINGS, response_length=9)
     dialogue, score = play(tokenizer, program("wrong"), program("right"), settings=little)
     assert dialogue.texts == [program("wrong")] and dialogue.mask == [1, 1, 1] and score.reward == -0.1
+
+
+def test_feedback_of_ones_own_is_shown_and_masks_where_it_fails(tokenizer, tmp_path, capsys):
+    file = tmp_path / "own.py"
+    file.write_text("def f(code, turn):\n    return f'{turn}!' if 'half' not in str(code) else 5\n")
+    own = replace(SETTINGS, feedback=load(f"{file}:f", "cobalt.feedback", ("code", "turn")))
+    dialogue, score = play(tokenizer, program("wrong"), program("wrong"), program("right"), settings=own)
+    shown = [
+        tokenizer.decode(dialogue.response_ids[begin:end]) for begin, end in pairwise((0, *dialogue.ends))
+    ]
+    assert "0!" in shown[1] and "1!" in shown[2] and not score.masked
+    _, score = play(tokenizer, program("half"), program("right"), settings=own)
+    assert (
+        score.masked
+        and f"{file}:1: cobalt.feedback={file}:f: must return text, got 5" in capsys.readouterr().out
+    )
+    with pytest.raises(InfraError, match="must return text"):
+        play(tokenizer, program("half"), settings=own, row=ROW | {"extra_info": {"split": "test"}})
+
+
+def test_files_of_a_recipe_are_beside_it_and_those_of_overrides_here(tmp_path, monkeypatch):
+    (tmp_path / "mine.yaml").write_text(
+        "defaults: [verpo]\ncobalt: {feedback: 'own.py:f', contexts: 'm.n:c'}\n"
+    )
+    monkeypatch.chdir(tmp_path.parent)
+    config = compose(str(tmp_path / "mine.yaml"), "cpu", "tiny", {}, ["cobalt.environment='x.py:E'"])
+    assert config.cobalt.feedback == f"{tmp_path}/own.py:f" and config.cobalt.contexts == "m.n:c"
+    assert config.cobalt.environment == f"{tmp_path.parent}/x.py:E"
+    with pytest.raises(InputError, match=r"cobalt.feedback=.*there is no file"):
+        DialogueSettings.read(config)
 
 
 def test_settings_are_checked():
