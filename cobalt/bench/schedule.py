@@ -219,7 +219,7 @@ class Bench:
         for name in ended:
             request, process, since = at_work.pop(name)
             minutes = (time.monotonic() - since) / 60
-            found, choice = self.result(request), request.sets == (DEV,)
+            found, choice = self.result(request), request.choice
             what = f"{name_of(request.method)}: "
             what += f"rate {request.rate:g}" if choice else f"seed {request.seed}"
             if process.returncode or found is None:

@@ -9,9 +9,10 @@ from __future__ import annotations
 import fcntl
 import json
 import shutil
+import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -20,13 +21,14 @@ from typing import Any
 from cobalt.bench.spent import Ledger, Spent, adopt, cpu_seconds, reached
 from cobalt.config.load import load, model_at
 from cobalt.config.sections import Train
+from cobalt.errors import InfraError
 from cobalt.evaluation.evaluated_rows import Outcomes, task_rates
 from cobalt.files import atomic_write, plain, settings_hash
 from cobalt.rows import read_rows
 from cobalt.run.cli import assembled
 from cobalt.run.dialogues import evaluation
 from cobalt.run.job import Job
-from cobalt.run.runner import MemoryPeak
+from cobalt.run.runner import MemoryPeak, Runner
 from cobalt.run.stage_cache import Shared
 from cobalt.run.task_files import set_path
 from cobalt.run.trainings import trainings
@@ -37,7 +39,7 @@ from cobalt.training.result import METRICS, launch_folders
 
 DEV = "dev"
 MOST_STEPS = 100_000  # never reached: a training ends when it has what was asked for
-SAVE_EVERY = 256  # programs
+SAVE_EVERY = 128  # programs: every step of the tiny scale; a checkpoint takes 0.1 s
 CONTROLS = "{single_turn_training: false, blank_feedback: false, other_feedback: false, best_of_turns: false}"
 _SAVED = "train/checkpoints"
 _LOCK_WAIT_S = 300.0  # for what a killed bench left behind to end
@@ -65,6 +67,16 @@ class Request:
     work: str
     shared: str
     result: str
+
+    @property
+    def choice(self) -> bool:
+        """Whether it is for the choice of a rate."""
+        return self.sets == (DEV,)
+
+    @property
+    def until(self) -> str:
+        """What ends it."""
+        return f"{self.samples} programs, {self.seconds} s"
 
     def job(self) -> Job:
         """The run that it is a part of."""
@@ -99,11 +111,10 @@ def run(request: Request) -> dict[str, Any]:
     work = Path(request.work)
     with output_lock(work, ".trial", _LOCK_WAIT_S), MemoryPeak(2.0) as memory, request.job() as job:
         basis = request.basis(job)
-        _begin(work, basis)
-        before = _data(job, Path(request.shared))
-        ledger = Ledger(
-            work / "steps.jsonl", rows_of(job.config.train), checkpoint.checkpoint_step(work / _SAVED)
-        )
+        _begin(work, basis, request)
+        before = _data(job, sys.argv[1])
+        done = checkpoint.checkpoint_step(work / _SAVED)
+        ledger = Ledger(work / "steps.jsonl", rows_of(job.config.train), done)
         models = {0: job.model, **_train(job, request, ledger, before)}
         spent = ledger.spent(before)
         at = {"samples": reached(spent, models, programs=request.samples)}
@@ -112,6 +123,8 @@ def run(request: Request) -> dict[str, Any]:
         elif request.seconds is not None:
             at["seconds"] = reached(spent, models, cpu_s=request.seconds)
         found = {each.step: _evaluated(job, request, each.step, models[each.step]) for each in at.values()}
+        if not request.choice:
+            _end(work, request, [each.step for each in at.values()])
         return {
             **{name: value for name, value in asdict(request).items() if name not in ("work", "shared")},
             "basis": basis,
@@ -123,32 +136,61 @@ def run(request: Request) -> dict[str, Any]:
         }
 
 
-def _begin(work: Path, basis: str) -> None:
-    """Delete what a training of other settings left."""
-    known = work / "basis"
-    if not known.exists() or known.read_text() != basis:
+def _begin(work: Path, basis: str, request: Request) -> None:
+    """Delete what a training of other settings left, or one that ended with other models."""
+    known, ended = work / "basis", work / "ended"
+    other = not known.exists() or known.read_text() != basis
+    if other or (ended.exists() and ended.read_text() != request.until):
         for each in work.iterdir():
             if each.name not in (".trial", "log"):
                 shutil.rmtree(each) if each.is_dir() else each.unlink()
         atomic_write(known, basis)
 
 
-def _data(job: Job, shared: Path) -> Spent:
-    """Make, or take over, the training data; what it took, start-up of the libraries left out."""
-    runner = assembled(job)
-    names = [stage.name for stage in runner.stages]
-    runner.only = runner.stages[: names.index("train")]
-    if any(runner.kept.why(stage) for stage in runner.only):
-        import torch
-        import transformers  # noqa: F401 - their start is nobody's cost
+def _end(work: Path, request: Request, chosen: Sequence[int]) -> None:
+    """Delete the models and checkpoints that nobody asks for any more."""
+    atomic_write(work / "ended", request.until)
+    for each in (work / "models").glob("[0-9]*"):
+        if int(each.name) not in chosen:
+            shutil.rmtree(each)
 
-        torch.set_num_threads(job.config.execution.threads)
-    runner.counters = lambda: {"cpu_s": cpu_seconds()}
-    with _alone(shared):
-        runner.run(View(runner.stages))
-    records = [runner.kept.read(stage.name) or {} for stage in runner.only]
+
+def _data(job: Job, asked: str) -> Spent:
+    """Make, or take over, the training data; what it took, start-up of the libraries left out.
+
+    In a process of its own, whose memory is free again before the training starts.
+    """
+    runner = _data_runner(job)
+    if any(runner.kept.why(stage) for stage in runner.chosen):
+        made = subprocess.run([sys.executable, "-m", "cobalt.bench.trial", asked, "data"])
+        if made.returncode:
+            raise InfraError("the training data could not be made")
+    records = [runner.kept.read(stage.name) or {} for stage in runner.chosen]
     cpu_s = sum(record["counters"]["cpu_s"] for record in records)
     return Spent(0, 0, round(cpu_s, 2), round(sum(record["wall_s"] for record in records), 2))
+
+
+def _data_runner(job: Job) -> Runner:
+    runner = assembled(job)
+    runner.only = runner.stages[: [stage.name for stage in runner.stages].index("train")]
+    runner.counters = lambda: {"cpu_s": cpu_seconds()}
+    return runner
+
+
+def make_data(request: Request) -> None:
+    """The stages before the training, as far as they are not there."""
+    adopt()
+    with request.job() as job, _alone(Path(request.shared)):
+        runner = _data_runner(job)
+        view = View(runner.stages)
+        for stage in runner.chosen:
+            if runner.kept.why(stage) is not None and not runner.kept.has_shared(stage, job.shared):
+                import torch
+                import transformers  # noqa: F401 - their start is nobody's cost
+
+                torch.set_num_threads(job.config.execution.threads)
+            runner.only = [stage]
+            runner.run(view)
 
 
 @contextmanager
@@ -180,8 +222,7 @@ def _train(job: Job, request: Request, ledger: Ledger, before: Spent) -> dict[in
             ledger.look(launches[-1] / METRICS, cpu_seconds())
         return enough()
 
-    there = models()
-    if not (enough() and ledger.spent(before)[-1].step in there):
+    if not job.path("ended").exists() and not (enough() and ledger.spent(before)[-1].step in models()):
         training.train(stop)
         stop()
         _keep(job.path(_SAVED), kept)
@@ -220,13 +261,16 @@ def by_task(target: Path, turns: int) -> dict[str, list[float]]:
     return {str(task): [round(column[task], 6) for column in columns] for task in common}
 
 
-def main(arguments: list[str], work: Callable[[Request], dict[str, Any]] = run) -> None:
+def main(arguments: list[str]) -> None:
     """Carry a request out and write its result."""
     end_with_parent()
     given = json.loads(Path(arguments[0]).read_text(encoding="utf-8"))
     request = Request(**{**given, "settings": tuple(given["settings"]), "sets": tuple(given["sets"])})
+    if arguments[1:] == ["data"]:
+        make_data(request)
+        return
     began = time.monotonic()
-    found = work(request) | {
+    found = run(request) | {
         "minutes": round((time.monotonic() - began) / 60, 2),
         "ended": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
     }
