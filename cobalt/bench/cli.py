@@ -17,7 +17,7 @@ from cobalt.bench.schedule import Bench, Plan, name_of
 from cobalt.bench.table import AT, Results, draw, markdown, page, write_page
 from cobalt.bench.trial import by_task
 from cobalt.cli import Parser, parser, positive_int
-from cobalt.errors import InputError
+from cobalt.errors import InputError, SettingsChanged
 from cobalt.files import atomic_write, file_sha256, plain
 from cobalt.run.dialogues import evaluation
 from cobalt.run.folder import Folder
@@ -100,7 +100,11 @@ def _methods(args: argparse.Namespace) -> int:
         "family_hash": first.family_hash, "model_sha256": first.model_sha256,
     }  # fmt: skip
     folder = Folder(plan.out, identity, {"bench": sorted(twice)})
-    folder.check(fresh=False)
+    try:
+        folder.check(fresh=False)
+    except SettingsChanged as error:
+        differ = str(error).partition("Nothing was changed")[0]
+        raise SettingsChanged(f"{differ}Nothing was changed. Give another --out for another bench.") from None
     for line in _plan_lines(bench):
         print(line, flush=True)
     if args.dry_run:

@@ -158,6 +158,8 @@ class Bench:
     def left(self) -> tuple[list[Request], int, int]:
         """What can begin now, and how many trainings and choices of rates are still to be made."""
         asked = [each for method in self.plan.methods for each in self.choices(method)]
+        # rate by rate: trainings of one method would wait for the same data
+        asked.sort(key=lambda each: (self.plan.rates.index(each.rate), each.method != self.plan.anchor))
         choices = [each for each in asked if each.result not in self.failed and self.result(each) is None]
         now, count = [], 0
         for method, seed, request in self.trainings():
