@@ -19,8 +19,8 @@ from pathlib import Path
 from typing import Any
 
 from cobalt.bench.spent import Ledger, Spent, adopt, cpu_seconds, reached
+from cobalt.config.config import GROUP_SIZE, Config
 from cobalt.config.load import load, model_at
-from cobalt.config.sections import Train
 from cobalt.errors import InfraError
 from cobalt.evaluation.evaluated_rows import Outcomes, task_rates
 from cobalt.files import atomic_write, plain, settings_hash
@@ -88,7 +88,7 @@ class Request:
         if DEV not in [each.name for each in sets]:
             dev = replace(sets[0], name=DEV, source=DEV, kind="tasks", samples=None, turns=None, limit=None)
             config = replace(config, evaluate=replace(config.evaluate, sets=[*sets, dev]))
-        every = max(1, SAVE_EVERY // rows_of(config.train))
+        every = max(1, SAVE_EVERY // rows_of(config))
         overrides = [f"trainer.save_freq={every}", *config.train.overrides]
         config = replace(config, train=replace(config.train, overrides=overrides))
         more: dict[str, Any] = {"file": path, "shared": Shared(Path(self.shared)), "task_seed": 0}
@@ -100,9 +100,10 @@ class Request:
         return settings_hash([plain(stage.settings), plain(job.identity()), self.dialogues])
 
 
-def rows_of(train: Train) -> int:
-    """Completions, or dialogues, of a step."""
-    return train.contexts * train.completions
+def rows_of(config: Config) -> int:
+    """Completions, or dialogues, of a step; of stored groups, their programs."""
+    stored = bool(config.collected) and not config.on_contexts
+    return config.train.contexts * (GROUP_SIZE if stored else config.train.completions)
 
 
 def run(request: Request) -> dict[str, Any]:
@@ -114,7 +115,7 @@ def run(request: Request) -> dict[str, Any]:
         _begin(work, basis, request)
         before = _data(job, sys.argv[1])
         done = checkpoint.checkpoint_step(work / _SAVED)
-        ledger = Ledger(work / "steps.jsonl", rows_of(job.config.train), done)
+        ledger = Ledger(work / "steps.jsonl", rows_of(job.config), done)
         models = {0: job.model, **_train(job, request, ledger, before)}
         spent = ledger.spent(before)
         at = {"samples": reached(spent, models, programs=request.samples)}

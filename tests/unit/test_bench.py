@@ -95,7 +95,8 @@ def test_cpu_seconds_count_children_that_ended_and_those_that_lost_their_parent(
         burn = "import time\\nwhile time.process_time() < 0.5: pass\\n"
         before = cpu_seconds()
         subprocess.run([sys.executable, "-c", burn])  # waited for
-        daemon = f"import subprocess, sys; subprocess.Popen([sys.executable, '-c', {burn!r} + 'time.sleep(60)'])"
+        burn += "time.sleep(60)"
+        daemon = f"import subprocess, sys; subprocess.Popen([sys.executable, '-c', {burn!r}])"
         subprocess.run([sys.executable, "-c", daemon])  # its parent ends at once
         deadline = time.monotonic() + 20
         while cpu_seconds() - before < 1.0 and time.monotonic() < deadline:
