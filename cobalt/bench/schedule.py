@@ -168,7 +168,8 @@ class Bench:
             elif request.result not in self.failed and self.result(request) is None:
                 now.append(request)
                 count += 1
-        return [*choices, *now], count, len(choices)
+        first = [each for each in now if each.anchor]  # others wait for what it spends
+        return [*first, *choices, *(each for each in now if not each.anchor)], count, len(choices)
 
     def hours(self) -> float:
         """Expected hours of what is left, from this bench's own trainings as soon as there are any."""
