@@ -130,7 +130,9 @@ class Bench:
         if self.plan.seconds is not None:
             return self.plan.seconds
         rate = self.rate(self.plan.anchor)
-        found = rate and self.result(self.plan.request(self.plan.anchor, rate, 0, None, False))
+        if rate is None:
+            return None
+        found = self.result(self.plan.request(self.plan.anchor, rate, 0, None, False))
         return float(found["at"]["samples"]["cpu_s"]) if found else None
 
     def trainings(self) -> Iterator[tuple[str, int, Request | None]]:

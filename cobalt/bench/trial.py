@@ -116,7 +116,8 @@ def run(request: Request) -> dict[str, Any]:
         before = _data(job, sys.argv[1])
         done = checkpoint.checkpoint_step(work / _SAVED)
         ledger = Ledger(work / "steps.jsonl", rows_of(job.config), done)
-        models = {0: job.model, **_train(job, request, ledger, before)}
+        models: dict[int, Path | str] = {0: job.model}
+        models.update(_train(job, request, ledger, before))
         spent = ledger.spent(before)
         at = {"samples": reached(spent, models, programs=request.samples)}
         if request.anchor:
@@ -247,7 +248,7 @@ def _evaluated(job: Job, request: Request, step: int, model: Any) -> dict[str, d
         if each.name not in request.sets:
             continue
         settings = job.evaluation(request.dialogues, each.turns)
-        tests = {"tests": "perturbed"} if each.kind == "perturbed" else {}
+        tests: dict[str, Any] = {"tests": "perturbed"} if each.kind == "perturbed" else {}
         target = job.path("evaluate", str(step), each.name, "model_eval.jsonl")
         evaluation(job, model, set_path(job, each), target, replace(settings, seed=0, **tests))
         found[each.name] = by_task(target, settings.turns)
@@ -262,20 +263,21 @@ def by_task(target: Path, turns: int) -> dict[str, list[float]]:
     return {str(task): [round(column[task], 6) for column in columns] for task in common}
 
 
-def main(arguments: list[str]) -> None:
-    """Carry a request out and write its result."""
+def main(arguments: list[str]) -> int:
+    """Carry a request out and write its result; returns the exit code."""
     end_with_parent()
     given = json.loads(Path(arguments[0]).read_text(encoding="utf-8"))
     request = Request(**{**given, "settings": tuple(given["settings"]), "sets": tuple(given["sets"])})
     if arguments[1:] == ["data"]:
         make_data(request)
-        return
+        return 0
     began = time.monotonic()
     found = run(request) | {
         "minutes": round((time.monotonic() - began) / 60, 2),
         "ended": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
     }
     atomic_write(request.result, json.dumps(found, indent=1) + "\n")
+    return 0
 
 
 if __name__ == "__main__":
