@@ -91,14 +91,15 @@ class Training:
                     raise InfraError(f"the {self.label} was stopped")
                 return False
 
-            done = self._train(stop)
+            done = self.train(stop)
         return Outcome(
             done.plan["contexts"], done.samples,
             {"steps": done.steps, "samples": done.samples, "masked": done.masked, "evaluator": done.evaluator,
              "plan": done.plan},
         )  # fmt: skip
 
-    def _train(self, stop: Callable[[], bool]) -> TrainResult:
+    def train(self, stop: Callable[[], bool]) -> TrainResult:
+        """Train until the last step, or until `stop()`, asked five times a second, is true."""
         from cobalt.training.launch import train
 
         job, given, steps, basis = self.job, self.given, self.given.steps, self._steps_from()
