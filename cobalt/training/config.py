@@ -79,7 +79,10 @@ def compose(
         raise InputError(f"{CONFIG_DIR} is missing: this installation is not whole, install Cobalt again")
     recipe = ALIASES.get(recipe, recipe)
     # a mapping without keys takes new ones where it is said that they are new
-    overrides = [f"++{each}" if each.startswith("cobalt.constants.") else each for each in overrides]
+    overrides = [
+        f"++{each}" if each.startswith(("cobalt.constants.", "cobalt.constants=")) else each
+        for each in overrides
+    ]
     own = own_recipe.read(recipe, choices("recipe")) if is_own(recipe) else None
     for kind, name in (("recipe", recipe), ("profile", profile), ("scale", scale)):
         if name not in choices(kind) and not (kind == "recipe" and own):
