@@ -130,7 +130,7 @@ async def carry_out(
             with make_progress() as progress:
                 summary = await stage(
                     source, args.output_file, engine, evaluator, settings, concurrency=args.concurrency,
-                    budget=Budget(args.max_cost, given, first), progress=progress,
+                    budget=Budget(args.max_cost, given, prices, first), progress=progress,
                 )  # fmt: skip
     print(closing_line(summary))
     return summary.exit_code

@@ -36,7 +36,7 @@ from cobalt.rollouts.trajectory import (
     verdict,
 )
 from cobalt.rows import Row
-from cobalt.schema import ExecutionResult
+from cobalt.schema import ExecutionResult, Message
 from cobalt.testcases import TestCases
 
 _POLL_S = 0.05
@@ -71,6 +71,29 @@ class Gate:
 
 
 @dataclass
+class Dearest:
+    """What one more completion may cost, by the dearest of this run so far and the length of its dialogue."""
+
+    budget: Budget
+    cost: float = 0.0
+    tokens_per_character: float = 0.0  # of prompts
+    completion: int = 0  # tokens
+
+    def see(self, messages: list[Message], made: Completion, cost: float) -> None:
+        """A completion of a dialogue of these messages has cost so many dollars."""
+        characters = max(1, sum(len(message["content"]) for message in messages))
+        self.cost = max(self.cost, cost)
+        self.tokens_per_character = max(self.tokens_per_character, made.prompt_tokens / characters)
+        self.completion = max(self.completion, made.completion_tokens)
+
+    def of(self, messages: list[Message], least: float) -> float:
+        """Dollars of one more, after these messages; at least ``least``."""
+        into, out = self.budget.rates or (0.0, 0.0)
+        prompt = self.tokens_per_character * sum(len(message["content"]) for message in messages)
+        return max(least, self.cost, (prompt * into + self.completion * out) / 1e6)
+
+
+@dataclass
 class Runner:
     """Makes the rows of one run, called `stage`. `tests` gives a row's tests, `columns` the finished row.
 
@@ -98,7 +121,8 @@ class Runner:
         self._meter = Meter(self.progress, self.stage, programs, self._journal.spent, self.engine)
         self._positions = {key: position for position, key in enumerate(self.source.ids)}
         self._trajectories: dict[Id, list[Trajectory]] = {}
-        self._judged, self._in_flight = 0.0, 0
+        self._judged, self._dearest = 0.0, Dearest(self.budget)
+        self._reserved: list[float] = []  # dollars of each request in flight
         self._unjudgeable: set[tuple[Id, int, int]] = set()
         self._separate = bool(getattr(self.engine, "separate", False))
 
@@ -173,16 +197,17 @@ class Runner:
         self._go_on()
         async with self._gate.slots(sampling.n):
             self._go_on()
-            await self._afford()
-            self._in_flight += sampling.n
+            reserved = await self._afford(trajectories[0].messages, sampling.n)
+            self._reserved.append(reserved)
             try:
                 made = await self.engine.chat(trajectories[0].messages, sampling)
             finally:
-                self._in_flight -= sampling.n
+                self._reserved.remove(reserved)
         if len(made) != sampling.n:
             raise InfraError(f"{self.engine.name} answered {len(made)} of {sampling.n} completions")
         for sample, (trajectory, each) in enumerate(zip(trajectories, made, strict=True), start=first):
             used, cost = usage(each), self._cost(each)
+            self._dearest.see(trajectory.messages, each, cost or 0.0)
             more = {} if cost is None else {"cost": cost}
             self._journal.add(
                 key, sample, turn, raw=each.text, finish_reason=each.finish_reason, usage=used, **more
@@ -224,17 +249,19 @@ class Runner:
         if self._stop.requested:
             raise Stopped
 
-    async def _afford(self) -> None:
-        """Wait until one more completion is sure to stay under the limit; end the run if none will."""
+    async def _afford(self, messages: list[Message], n: int) -> float:
+        """Wait until ``n`` more completions are sure to stay under the limit, with those in flight; returns
+        the dollars to set aside for them. Ends the run if there will never be enough.
+        """
         limit, spent = self.budget.limit, self._journal.spent
         while limit is not None:
             self._go_on()
-            done, in_flight = spent["programs"], self._in_flight
-            each = spent["cost"] / done if done else self.budget.first
-            total = self.budget.earlier + spent["cost"]
-            if total + each * (in_flight + 1) <= limit or not (done or in_flight or self.budget.earlier):
-                return
-            if not in_flight:
+            done, earlier = spent["programs"], self.budget.earlier
+            each = self._dearest.of(messages, spent["cost"] / done if done else self.budget.first)
+            total = earlier + spent["cost"]
+            if total + sum(self._reserved) + each * n <= limit or not (done or self._reserved or earlier):
+                return each * n
+            if not self._reserved:
                 self._stop.request(
                     BudgetReached(
                         f"--max_cost {limit:g}: ${total:.4g} are spent, and one more completion "
@@ -242,6 +269,7 @@ class Runner:
                     )
                 )
             await asyncio.sleep(_POLL_S)
+        return 0.0
 
     def _tokens(self) -> dict[str, Any]:
         """For the manifest: what all completions of the output have taken, of runs before this one too."""

@@ -104,11 +104,13 @@ class Budget:
     """What all runs of one output may cost together; none of it changes a result.
 
     `limit` in US dollars, None: no limit. `prices`: dollars per million (prompt, completion) tokens, where
-    the engine tells no cost. `first`: dollars that the first completion may take, until one is known;
-    `earlier`: dollars that another output has cost already.
+    the engine tells no cost; `rates`: the same, to estimate what is not sampled yet (None: as dear as any so
+    far). `first`: dollars that the first completion may take, until one is known; `earlier`: dollars that
+    another output has cost already.
     """
 
     limit: float | None = None
     prices: tuple[float, float] | None = None
+    rates: tuple[float, float] | None = None
     first: float = 0.0
     earlier: float = 0.0
