@@ -88,7 +88,7 @@ def compose(
         if name not in choices(kind) and not (kind == "recipe" and own):
             raise InputError(f"{kind} {name!r} is unknown; there are: {', '.join(choices(kind))}")
     try:
-        with own_recipe.search_folder(own) as folders:
+        with own_recipe.search_folder(own, CONFIG_DIR / "fit") as folders:
             config = _composed(own.name if own else recipe, profile, scale, folders, overrides)
         parsed = OverridesParser.create().parse_overrides(list(overrides))
     except HydraException as error:

@@ -207,6 +207,17 @@ def test_files_are_meant_from_the_recipe_and_on_the_command_line_from_here(tmp_p
     assert config.cobalt.functions.reward.function == "parts:reward"
 
 
+def test_what_fits_the_base_to_a_scale_fits_the_recipe(tmp_path):
+    (tmp_path / "mine.yaml").write_text("defaults: [mt_grpo]\ncobalt: {dialogue: {turns: 2}}\n")
+    (tmp_path / "short.yaml").write_text("defaults: [mt_grpo]\ncobalt: {dialogue: {max_turn_tokens: 9}}\n")
+    for name, sizes in (("mine", (2, 64, 320)), ("short", (3, 9, 320))):
+        path = str(tmp_path / f"{name}.yaml")
+        config, plain = compose(path, "cpu", "tiny", {}), recipes.read(path, "cpu", "tiny")
+        dialogue = config.cobalt.dialogue
+        assert (dialogue.turns, dialogue.max_turn_tokens, config.data.max_response_length) == sizes
+        assert (recipes.program_tokens(plain), plain.number("data.max_response_length", 0)) == sizes[1:]
+
+
 def test_the_built_in_recipes_say_what_they_train_on():
     said = {name: recipes.read(name, "cpu", "tiny").text("cobalt.trains_on") for name in choices("recipe")}
     assert said == {
