@@ -10,6 +10,7 @@ import yaml
 
 from cobalt.errors import InputError
 from cobalt.training.config import ALIASES, CONFIG_DIR, choices, is_own
+from cobalt.training.own_recipe import read as own_recipe
 
 CONTROL = ALIASES["single_turn"]  # the recipe of `controls.single_turn_training`
 _POLICY = "actor_rollout_ref"
@@ -51,6 +52,8 @@ def read(recipe: str, profile: str, scale: str, overrides: Sequence[str] = ()) -
     fit = fits / f"{scale}_{own.stem}{own.suffix}"
     if fit.is_file():
         values |= _file(fit)
+    elif is_own(recipe):
+        values |= _flat(own_recipe(recipe, choices("recipe")).fits(CONFIG_DIR / "fit").get(scale, {}))
     for given in overrides:
         name, _, value = given.lstrip("+").partition("=")
         values[name] = value

@@ -29,6 +29,7 @@ from cobalt.run.job import Job
 from cobalt.run.task_files import known_tasks, local_sources, sources
 from cobalt.run.trainings import check_composed, rows_at_most, trainings
 from cobalt.text import o200k_counter
+from cobalt.training.method import OFFERED
 
 MODEL_STAGES = frozenset({"collect", "repair", "ptb_contexts", "evaluate", "perturb", "controls"})
 _TRAINING = frozenset({"train", "train_single"})
@@ -56,7 +57,7 @@ class Findings:
 
 def check(job: Job, to_do: Collection[str], *, dry: bool) -> Findings:
     """Check all that stages ``to_do`` need. A dry run leaves out the hub, and puts the training together in a
-    process of its own, as does a run on GPUs (seconds against hours).
+    process of its own, as does a run on GPUs (seconds against hours) or with functions of the user's own.
 
     Raises InputError for what would be wrong on any machine.
     """
@@ -151,8 +152,9 @@ def _training(
         except InputError as error:
             found.lacking.append(str(error))
             more.append("cobalt.token_counter=policy")
-    if not whole:
-        return
+    functions = [composed.cobalt[key] for key in OFFERED if composed.cobalt[key] is not None]
+    if not whole and all(spec.startswith("cobalt.") for spec in functions):
+        return  # one of the user's own is tried before hours of other stages
     model = job.model if isinstance(job.model, Path) else _cached(job.model)
     if model is None or rows is None:
         found.unchecked.append(

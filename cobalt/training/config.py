@@ -77,13 +77,16 @@ def compose(
         raise InputError(f"{CONFIG_DIR} is missing: this installation is not whole, install Cobalt again")
     recipe = ALIASES.get(recipe, recipe)
     # a mapping without keys takes new ones where it is said that they are new
-    overrides = [f"++{each}" if each.startswith("cobalt.constants.") else each for each in overrides]
+    overrides = [
+        f"++{each}" if each.startswith(("cobalt.constants.", "cobalt.constants=")) else each
+        for each in overrides
+    ]
     own = own_recipe.read(recipe, choices("recipe")) if is_own(recipe) else None
     for kind, name in (("recipe", recipe), ("profile", profile), ("scale", scale)):
         if name not in choices(kind) and not (kind == "recipe" and own):
             raise InputError(f"{kind} {name!r} is unknown; there are: {', '.join(choices(kind))}")
     try:
-        with own_recipe.search_folder(own) as folders:
+        with own_recipe.search_folder(own, CONFIG_DIR / "fit") as folders:
             config = _composed(own.name if own else recipe, profile, scale, folders, overrides)
         parsed = OverridesParser.create().parse_overrides(list(overrides))
     except HydraException as error:

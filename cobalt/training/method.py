@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -79,7 +80,11 @@ def check(config: Any) -> dict[str, Own]:
 
     settings: Any = OmegaConf.to_container(config.cobalt, resolve=True)
     near = {key: as_file(settings[key], module_folder(config)) for key in OFFERED if settings[key]}
-    found = functions(settings | near)
+    path = sys.path.copy()
+    try:
+        found = functions(settings | near)
+    finally:
+        sys.path[:] = path  # without the folders of files that were looked into
     with open_dict(config):
         config.cobalt.functions = {
             key: {
