@@ -45,7 +45,11 @@ def prepare(config: Any) -> tuple[Plan, list[str]]:
         longest = checks["train_files"].longest_prompt + int(data.max_response_length)
         token_counter(settings.token_counter, tokenizer)
         DialogueSettings.read(config)
-        notes += _own(config)
+        notes += own_update.check_advantage(config)
+        if settings.policy_loss is not None:
+            from cobalt.training.losses import check_loss
+
+            notes.append(check_loss(config))
         if settings.reward is not None:
             own_reward(settings.reward)
         import_in_workers(config, list(settings.plugins))  # policy losses are looked up there
@@ -75,20 +79,6 @@ def prepare(config: Any) -> tuple[Plan, list[str]]:
         notes.append("tokens in the reward are counted with the policy's tokenizer, not with o200k_base")
     notes.append(_canary(settings))
     return plan, notes
-
-
-def _own(config: Any) -> list[str]:
-    """Notes on the functions of the user's own in the update. Raises InputError as `check_advantage` does."""
-    notes = [own_update.check_advantage(config)]
-    if config.cobalt.policy_loss is not None:
-        from cobalt.training.losses import check_loss
-
-        notes.append(check_loss(config))
-    if config.cobalt.dialogue.branches and config.cobalt.advantage is None:
-        notes.append(
-            "tree without cobalt.advantage: a shared program learns from its first leaf's reward only"
-        )
-    return [note for note in notes if note]
 
 
 def _write_back(config: Any, checks: dict[str, DataCheck], plan: Plan) -> None:
