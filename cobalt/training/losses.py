@@ -192,6 +192,7 @@ class OwnLoss:
             said = {str(name): float(each) for name, each in dict(said).items()}
         except (TypeError, ValueError) as error:
             wrong = wrong or f"returned beside the loss what is no mapping of names to numbers ({error})"
+            said = {}
         self._names = self._names or sorted(said)
         if not wrong and sorted(said) != self._names:
             wrong = f"returned metrics {sorted(said)}, and {self._names} before"
