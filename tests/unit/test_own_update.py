@@ -130,7 +130,8 @@ def test_an_advantage_is_tried_before_the_start(tmp_path, plain, body, settings,
     file.write_text(f"def f(group):\n    return {body}\n")
     config = changed(plain, f"cobalt.advantage={file}:f", *settings)
     if said is None:
-        assert re.match(r"advantage: .*own.py:1, sha256 [0-9a-f]{64}\)$", own_update.check_advantage(config))
+        (note,) = own_update.check_advantage(config)
+        assert re.match(r"advantage: .*own.py:1, sha256 [0-9a-f]{64}\)$", note)
         return
     with pytest.raises(InputError, match=said):
         own_update.check_advantage(config)
