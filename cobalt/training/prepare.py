@@ -17,7 +17,7 @@ from cobalt.training.attention import choose_attention, import_in_workers
 from cobalt.training.config import verl_folder
 from cobalt.training.data import PUBLIC, DataCheck, check_file, check_files, fit_prompts, lengths, mix
 from cobalt.training.dialogue import DialogueSettings
-from cobalt.training.fit import Plan, devices_of, fit, make_plan
+from cobalt.training.fit import Plan, check_blocks, devices_of, fit, make_plan
 from cobalt.training.offline_data import check_groups
 from cobalt.training.own_recipe import load_plugins, own_reward
 from cobalt.training.scoring import Scorer, reward_profile, token_counter
@@ -57,7 +57,7 @@ def prepare(config: Any) -> tuple[Plan, list[str]]:
     mini = int(actor.ppo_mini_batch_size) * int(policy.rollout.n) // devices_of(config)
     actor.ppo_micro_batch_size_per_gpu = min(int(actor.ppo_micro_batch_size_per_gpu), max(1, mini))
     if not offline:
-        _check_blocks(settings.token_mean_over, actor, mini)
+        check_blocks(settings.token_mean_over, actor, mini)
         notes += _raise_bounds(policy, longest)
     for part in (policy.rollout, policy.ref):
         # batches come in whole mini-batches, also where samples were masked, and verl wants equal passes
@@ -93,16 +93,6 @@ def _write_back(config: Any, checks: dict[str, DataCheck], plan: Plan) -> None:
         # verl counts epochs too, and would stop at their end
         trainer.total_epochs = max(int(trainer.total_epochs), plan.steps)
         trainer.save_freq = min(int(trainer.save_freq), plan.steps)
-
-
-def _check_blocks(rows: Any, actor: Any, mini: int) -> None:
-    """Blocks of the loss lie within the rows of a mini-batch on a device, so they must fill them."""
-    number = rows is None or (isinstance(rows, int) and rows > 0)
-    if not number or (rows and actor.loss_agg_mode == "token-mean" and mini % rows):
-        raise InputError(
-            f"cobalt.token_mean_over={rows}: must be null or a number of sequences that divides the {mini} "
-            "of a mini-batch on each device (actor.ppo_mini_batch_size x rollout.n / devices)"
-        )
 
 
 def _raise_bounds(policy: Any, longest: int) -> list[str]:
