@@ -229,12 +229,12 @@ def test_the_workers_get_the_loss_that_is_asked_for():
 def test_blocks_of_the_loss_fill_mini_batches(overrides, refused):
     from contextlib import nullcontext
 
-    from cobalt.training.prepare import _check_blocks
+    from cobalt.training.fit import check_blocks
 
     config = compose("cobalt", "gpu", "published", {}, overrides)
     message = "token_mean_over=.* must be null or a number of sequences that divides the 256 of"
     with pytest.raises(InputError, match=message) if refused else nullcontext():
-        _check_blocks(config.cobalt.token_mean_over, config.actor_rollout_ref.actor, 256)
+        check_blocks(config.cobalt.token_mean_over, config.actor_rollout_ref.actor, 256)
 
 
 def test_bounds_below_the_longest_sequence_are_raised():
