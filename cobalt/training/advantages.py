@@ -69,8 +69,9 @@ def turns_of_rows(response_mask: torch.Tensor) -> list[Turns | None]:
     for record in records_of(_Rows.keys, response_mask):
         if record is not None and not all(turn.passing for turn in record.turns):
             raise InfraError("a turn of the batch was not judged (cobalt.dialogue.every_turn=true)")
-        turns = None if record is None else record.turns
-        found.append(turns and [{"end": each.end, "passing": list(each.passing)} for each in turns])
+        turns = record.turns if record is not None else ()
+        known = [{"end": each.end, "passing": list(each.passing)} for each in turns]
+        found.append(known if record is not None else None)
     return found
 
 

@@ -101,7 +101,8 @@ def compose(
     for key, value in values.items():
         if key not in overridden:
             OmegaConf.update(config, key, value)
-    own_update.choose(config, {*overridden, *(own_recipe.dotted(own.keys) if own else ())})
+    said = OmegaConf.create(dict(own.keys) if own else {})
+    own_update.choose(config, lambda name: name in overridden or OmegaConf.select(said, name) is not None)
     sampling.settle(config, overridden)
     _refuse(config)
     return config

@@ -146,7 +146,8 @@ class OwnLoss:
     _names: list[str] = field(default_factory=list)  # of its metrics, which ranks must have in common
 
     def __call__(self, *, model_output: Any, data: Any, dp_group: Any = None) -> tuple[Any, dict[str, Any]]:
-        blocks = data[COLUMN].flatten() if COLUMN in data else None
+        column = data[COLUMN].unbind() if COLUMN in data else ()  # nested, as it comes from the queue
+        blocks = torch.cat([tokens.flatten() for tokens in column]) if len(column) else None
         rest = ppo_loss if blocks is None else weighted_loss
         loss, metrics = rest(config=self.config, model_output=model_output, data=data, dp_group=dp_group)
         columns = ("response_mask", "old_log_probs", "advantages", TURNS, "rollout_is_weights")
@@ -193,6 +194,7 @@ class OwnLoss:
             said = {str(name): float(each) for name, each in dict(said).items()}
         except (TypeError, ValueError) as error:
             wrong = wrong or f"returned beside the loss what is no mapping of names to numbers ({error})"
+            said = {}
         self._names = self._names or sorted(said)
         if not wrong and sorted(said) != self._names:
             wrong = f"returned metrics {sorted(said)}, and {self._names} before"

@@ -156,15 +156,6 @@ def refuse_other_types(settings: Iterable[tuple[str, Any]], known: Mapping[str, 
             raise InputError(f"{of}{name}: must be {kind} (it is {before!r} otherwise), got {value!r}")
 
 
-def dotted(tree: Mapping[str, Any], prefix: str = "") -> list[str]:
-    """Names of the settings in nested mappings."""
-    return [
-        name
-        for key, value in tree.items()
-        for name in (dotted(value, f"{prefix}{key}.") if isinstance(value, Mapping) else [f"{prefix}{key}"])
-    ]
-
-
 def module_folder(config: Any) -> Path | None:
     """The folder of the recipe file, where its modules are looked for; None for a built-in recipe."""
     file = config.cobalt.recipe_file

@@ -7,7 +7,7 @@ verl knows both under the name `NAME`, as an estimator (cobalt.training.advantag
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from numbers import Real
 from typing import Any
@@ -30,9 +30,9 @@ _SWITCHES = (  # setting, the setting of verl's in whose place it stands
 TESTS = 2  # of the made-up groups
 
 
-def choose(config: Any, given: Collection[str]) -> None:
-    """Have verl use the functions that a composed configuration names. ``given``: dotted settings that the
-    user made, in the recipe's file or as overrides; they stand in for those of a built-in recipe.
+def choose(config: Any, given: Callable[[str], bool]) -> None:
+    """Have verl use the functions that a composed configuration names. ``given``: whether the user made a
+    (dotted) setting, in the recipe's file or as an override; it wins over that of a built-in recipe.
 
     Raises InputError where two are given, or what verl adds would be left out.
     """
@@ -41,8 +41,8 @@ def choose(config: Any, given: Collection[str]) -> None:
     for setting, of_verl in _SWITCHES:
         value, chosen = OmegaConf.select(config, setting), OmegaConf.select(config, of_verl)
         earlier = _EARLIER.get(chosen, (None, ""))[0]
-        if of_verl in given and chosen != NAME:
-            if value not in (None, earlier) and setting in given:
+        if given(of_verl) and chosen != NAME:
+            if value not in (None, earlier) and given(setting):
                 raise InputError(f"{setting}={value} and {of_verl}={chosen}: give one of them")
             value = earlier
         if value is None and chosen == NAME:
@@ -115,41 +115,29 @@ def made_up(config: Any) -> list[tuple[Rollout, ...]]:
     different and with equal rewards, and where dialogues have several turns, such dialogues too.
     """
     dialogue = DialogueSettings.read(config)
-    turns, branches, every = dialogue.turns, dialogue.branches, dialogue.every_turn
-    groups = [[[2], [1]], [[0], [0]]]  # tests passed by every program of every rollout
-    if turns > 1 and not branches:
-        groups += [[[0] * (turns - 1) + [2], [1] * turns], [[1], [0] * turns]]
-    made = [_group(passed, every, turns) for passed in groups]
-    if branches:
-        below = leaves_below(branches, turns)
-        n = math.prod(branches)
-        passed = [[(leaf // width + turn) % 3 for turn, width in enumerate(below)] for leaf in range(n)]
-        made += [_group(passed, True, turns, below)]
-    return made
+    turns, below = dialogue.turns, leaves_below(dialogue.branches, dialogue.turns)
+    alone = [1] * turns
+    groups = [([[2], [1]], alone), ([[0], [0]], alone)]  # tests passed by every program of every rollout
+    if dialogue.branches:
+        leaves = range(math.prod(dialogue.branches))
+        groups.append(([[leaf // b % (TESTS + 1) for b in below] for leaf in leaves], below))
+    elif turns > 1:
+        groups += [([[0] * (turns - 1) + [2], [1] * turns], alone), ([[1], [0] * turns], alone)]
+    return [
+        tuple(_rollout(leaf, counts, each, dialogue.every_turn) for leaf, counts in enumerate(passed))
+        for passed, each in groups
+    ]
 
 
-def _group(
-    passed: list[list[int]], every: bool, turns: int, below: Sequence[int] | None = None
-) -> tuple[Rollout, ...]:
-    """Programs of three tokens with one of feedback after each; see `made_up`."""
-    rollouts = []
-    for leaf, counts in enumerate(passed):
-        made = []
-        for turn, count in enumerate(counts):
-            judged = every or turn == len(counts) - 1
-            first = leaf - leaf % below[turn] if below else leaf
-            made.append(
-                Turn(
-                    reward=count / TESTS if judged else None,
-                    passing=tuple(test < count for test in range(TESTS)) if judged else (),
-                    begin=4 * turn,
-                    end=4 * turn + 3,
-                    node=first * turns + turn,
-                    shared=first != leaf,
-                )
-            )
-        rollouts.append(Rollout(counts[-1] / TESTS, tuple(made), index="made-up"))
-    return tuple(rollouts)
+def _rollout(leaf: int, passed: list[int], below: list[int], every: bool) -> Rollout:
+    """One whose programs have three tokens, and one of feedback after each; see `made_up`."""
+    turns = []
+    for turn, count in enumerate(passed):
+        judged, first = every or turn == len(passed) - 1, leaf - leaf % below[turn]
+        outcome = tuple(test < count for test in range(TESTS)) if judged else ()
+        reward, node, begin = count / TESTS if judged else None, first * len(below) + turn, 4 * turn
+        turns.append(Turn(reward, outcome, begin, begin + 3, node, shared=first != leaf))
+    return Rollout(passed[-1] / TESTS, tuple(turns), index="made-up")
 
 
 def tried(what: str, call: Callable[[], Any]) -> Any:
@@ -160,16 +148,20 @@ def tried(what: str, call: Callable[[], Any]) -> Any:
         raise InputError(f"{error} (tried on {what})") from error
 
 
-def check_advantage(config: Any, own: Own | None = None) -> str | None:
-    """Try `ADVANTAGE` on made-up groups; one line about it, None where none is named. Raises InputError.
+def check_advantage(config: Any, own: Own | None = None) -> list[str]:
+    """Try `ADVANTAGE` on made-up groups; notes about it. Raises InputError.
 
     ``own``: the function, where it is found already.
     """
     own = own or own_function(config, ADVANTAGE)
     if own is None:
-        return None
+        tree = config.cobalt.dialogue.branches
+        said = (
+            "a program that rollouts share learns from the first one's reward only, without cobalt.advantage"
+        )
+        return [f"cobalt.dialogue.branches: {said}"] if tree else []
     for group in made_up(config):
         passed = [[sum(turn.passing) if turn.passing else None for turn in each.turns] for each in group]
         what = f"a made-up group; of {TESTS} tests its programs pass, turn by turn, {passed}"
         tried(what, partial(advantages, own, group))
-    return f"advantage: {own.spec} ({own.where}, sha256 {own.sha256})"
+    return [f"advantage: {own.spec} ({own.where}, sha256 {own.sha256})"]

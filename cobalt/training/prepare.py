@@ -14,19 +14,10 @@ from cobalt.errors import InputError
 from cobalt.files import settings_hash
 from cobalt.training import checkpoint, method, own_update, reward
 from cobalt.training.attention import choose_attention, import_in_workers
-from cobalt.training.config import check_own, listed, verl_folder
-from cobalt.training.data import (
-    PUBLIC,
-    DataCheck,
-    check_file,
-    check_files,
-    fit_prompts,
-    lengths,
-    mix,
-    read_parquet,
-)
+from cobalt.training.config import check_own, verl_folder
+from cobalt.training.data import PUBLIC, DataCheck, check_file, check_files, fit_prompts, lengths, mix
 from cobalt.training.dialogue import DialogueSettings
-from cobalt.training.fit import Plan, devices_of, fit, make_plan
+from cobalt.training.fit import Plan, check_blocks, devices_of, fit, make_plan
 from cobalt.training.offline_data import check_groups
 from cobalt.training.own_recipe import load_plugins
 from cobalt.training.scoring import Scorer, reward_profile, token_counter
@@ -59,13 +50,17 @@ def prepare(config: Any) -> tuple[Plan, list[str]]:
         longest = checks["train_files"].longest_prompt + int(data.max_response_length)
         token_counter(settings.token_counter, tokenizer)
         DialogueSettings.read(config)
-        notes += _own(config)
+        notes += own_update.check_advantage(config)
+        if settings.policy_loss is not None:
+            from cobalt.training.losses import check_loss
+
+            notes.append(check_loss(config))
         import_in_workers(config, list(settings.plugins))  # policy losses are looked up there
     train, actor = checks["train_files"], policy.actor
     mini = int(actor.ppo_mini_batch_size) * int(policy.rollout.n) // devices_of(config)
     actor.ppo_micro_batch_size_per_gpu = min(int(actor.ppo_micro_batch_size_per_gpu), max(1, mini))
     if not offline:
-        _check_blocks(settings.token_mean_over, actor, mini)
+        check_blocks(settings.token_mean_over, actor, mini)
         notes += _raise_bounds(policy, longest)
     for part in (policy.rollout, policy.ref):
         # batches come in whole mini-batches, also where samples were masked, and verl wants equal passes
@@ -89,22 +84,8 @@ def prepare(config: Any) -> tuple[Plan, list[str]]:
     if settings.token_counter == "policy":
         notes.append("tokens in the reward are counted with the policy's tokenizer, not with o200k_base")
     notes += check_own(config)
-    notes.append(_canary(settings, listed(config.data.train_files)[0]))
+    notes.append(_canary(settings, train.first))
     return plan, notes
-
-
-def _own(config: Any) -> list[str]:
-    """Notes on the functions of the user's own in the update. Raises InputError as `check_advantage` does."""
-    notes = [own_update.check_advantage(config)]
-    if config.cobalt.policy_loss is not None:
-        from cobalt.training.losses import check_loss
-
-        notes.append(check_loss(config))
-    if config.cobalt.dialogue.branches and config.cobalt.advantage is None:
-        notes.append(
-            "tree without cobalt.advantage: a shared program learns from its first leaf's reward only"
-        )
-    return [note for note in notes if note]
 
 
 def _write_back(config: Any, checks: dict[str, DataCheck], plan: Plan) -> None:
@@ -119,16 +100,6 @@ def _write_back(config: Any, checks: dict[str, DataCheck], plan: Plan) -> None:
         # verl counts epochs too, and would stop at their end
         trainer.total_epochs = max(int(trainer.total_epochs), plan.steps)
         trainer.save_freq = min(int(trainer.save_freq), plan.steps)
-
-
-def _check_blocks(rows: Any, actor: Any, mini: int) -> None:
-    """Blocks of the loss lie within the rows of a mini-batch on a device, so they must fill them."""
-    number = rows is None or (isinstance(rows, int) and rows > 0)
-    if not number or (rows and actor.loss_agg_mode == "token-mean" and mini % rows):
-        raise InputError(
-            f"cobalt.token_mean_over={rows}: must be null or a number of sequences that divides the {mini} "
-            "of a mini-batch on each device (actor.ppo_mini_batch_size x rollout.n / devices)"
-        )
 
 
 def _raise_bounds(policy: Any, longest: int) -> list[str]:
@@ -247,13 +218,13 @@ def missing_devices(config: Any, address: str | None) -> str | None:
     )
 
 
-def _canary(settings: Any, file: str) -> str:
+def _canary(settings: Any, row: dict[str, Any]) -> str:
     from cobalt.evaluator import connect
 
     try:
         with connect(settings.evaluator, workers=1, environment=settings.environment) as evaluator:
             if settings.environment is not None:
-                evaluator.trial(read_parquet(Path(file), "training data").slice(0, 1).to_pylist()[0])
+                evaluator.trial(row)
             scorer = Scorer(evaluator, profile=reward_profile(settings.reward_profile), count_tokens=len)
             asyncio.run(scorer.ready())
             return f"evaluator answers (isolation: {evaluator.isolation})"

@@ -72,6 +72,45 @@ def test_an_advantage_of_ones_own_is_an_estimator_of_verl():
     assert plugin.turn_numbers(elsewhere, torch.tensor([0, 0, 0, 0, 0, 1, 1])).tolist() == [0] * 5 + [2] * 2
 
 
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ("return aggregate(-advantages * log_prob, mask), {'rows': len(group)}", None),
+        ("return aggregate(log_prob, turns < 0).reshape(1)", None),
+        ("return log_prob * advantages", r"own.py:1: .* returned Tensor \(5, 3\), which is no scalar"),
+        ("return 1.0", "returned float"),
+        ("return aggregate(log_prob / 0, mask)", "own.py:1: .* returned nan"),
+        ("return aggregate(advantages, mask)", "nothing to learn from it"),
+        ("return aggregate(log_prob, mask), {'rows': 'many'}", "no mapping of names to numbers"),
+        ("return aggregate(log_prob, mask), 7", "no mapping of names to numbers"),
+        ("return group[0].turns[1].begin", "own.py:2: cobalt.policy_loss=.*IndexError"),
+    ],
+)
+def test_a_loss_of_ones_own_is_tried_before_the_start(tmp_path, line, said):
+    from cobalt.training.losses import check_loss
+
+    file = tmp_path / "own.py"
+    file.write_text(f"def f(log_prob, advantages, mask, turns, group, aggregate):\n    {line}\n")
+    config = compose("cobalt", "cpu", "tiny", {}, [f"cobalt.policy_loss={file}:f"])
+    if said is None:
+        assert check_loss(config).startswith(f"policy loss: {file}:f ({file}:1, sha256 ")
+        return
+    with pytest.raises(InputError, match=said):
+        check_loss(config)
+
+
+def test_importance_weights_are_not_lost(tmp_path):
+    from cobalt.training.losses import check_loss
+
+    file = tmp_path / "own.py"
+    config = compose("cobalt", "cpu", "tiny", {}, [
+        f"cobalt.policy_loss={file}:f", "algorithm.rollout_correction.rollout_is=token"
+    ])  # fmt: skip
+    file.write_text("def f(log_prob, mask, aggregate):\n    return aggregate(log_prob, mask)\n")
+    with pytest.raises(InputError, match=r"own.py:1: .*rollout_is: it must take 'weights'"):
+        check_loss(config)
+
+
 def test_the_gradient_is_that_of_the_samples_left():
     """A masked sample leaves, verl fills up with its own padding row, and nothing of either is learnt."""
     from verl.trainer.ppo.core_algos import compute_grpo_outcome_advantage, get_policy_loss_fn
@@ -191,12 +230,12 @@ def test_the_workers_get_the_loss_that_is_asked_for():
 def test_blocks_of_the_loss_fill_mini_batches(overrides, refused):
     from contextlib import nullcontext
 
-    from cobalt.training.prepare import _check_blocks
+    from cobalt.training.fit import check_blocks
 
     config = compose("cobalt", "gpu", "published", {}, overrides)
     message = "token_mean_over=.* must be null or a number of sequences that divides the 256 of"
     with pytest.raises(InputError, match=message) if refused else nullcontext():
-        _check_blocks(config.cobalt.token_mean_over, config.actor_rollout_ref.actor, 256)
+        check_blocks(config.cobalt.token_mean_over, config.actor_rollout_ref.actor, 256)
 
 
 def test_bounds_below_the_longest_sequence_are_raised():

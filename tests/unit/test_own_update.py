@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -16,6 +17,7 @@ from cobalt.training.config import compose
 from cobalt.training.dialogue import Dialogue, DialogueSettings
 from cobalt.training.scoring import Score
 
+HOWTO = Path(__file__).parents[2] / "docs" / "howto" / "estimator_and_loss.md"
 ESTIMATOR, MODE = "algorithm.adv_estimator", "actor_rollout_ref.actor.policy_loss.loss_mode"
 VERPO = "cobalt.recipes.verpo:advantage"
 
@@ -128,7 +130,8 @@ def test_an_advantage_is_tried_before_the_start(tmp_path, plain, body, settings,
     file.write_text(f"def f(group):\n    return {body}\n")
     config = changed(plain, f"cobalt.advantage={file}:f", *settings)
     if said is None:
-        assert re.match(r"advantage: .*own.py:1, sha256 [0-9a-f]{64}\)$", own_update.check_advantage(config))
+        (note,) = own_update.check_advantage(config)
+        assert re.match(r"advantage: .*own.py:1, sha256 [0-9a-f]{64}\)$", note)
         return
     with pytest.raises(InputError, match=said):
         own_update.check_advantage(config)
@@ -185,3 +188,60 @@ def test_a_program_is_in_the_loss_of_the_first_leaf_that_is_not_masked():
     assert [[turn.node for turn in each] for each in turns] == [[0, 1], [0, 1], [0, 5], [0, 5]]
     assert [[turn.shared for turn in each] for each in turns[1:]] == [[False] * 2, [True, False], [True] * 2]
     assert tree.leaves_below((4, 2, 1), 3) == [2, 1, 1] and tree.leaves_below((), 2) == [1, 1]
+
+
+@pytest.fixture
+def howto(tmp_path):
+    """The functions of the page's files, by file and name."""
+    for name, text in re.findall(r"```python\n# (\w+\.py)\n(.*?)```", HOWTO.read_text(), re.DOTALL):
+        (tmp_path / name).write_text(text)
+        assert len(text.splitlines()) <= 40
+
+    def get(spec, setting="cobalt.advantage"):
+        offered = own_update.OF_LOSS if setting == own_update.LOSS else own_update.OF_ADVANTAGE
+        return load(f"{tmp_path}/{spec}", setting, offered)
+
+    return get
+
+
+def test_the_pages_advantage_by_turn(howto):
+    def rollout(*passed):
+        turns = (Turn(0.0, (each > 0, each > 1), 0, 1, 0) for each in passed)
+        return Rollout(0.0, tuple(turns))
+
+    # returns 0.5 + 0.9 x 1, 1 and 0 + 0.9 x 0, 0 and 0.5: means 1.9 / 3 and 0.5
+    found = own_update.advantages(howto("by_turn.py:advantage"), [rollout(1, 2), rollout(0, 0), rollout(1)])
+    assert found[0] == pytest.approx([1.4 - 1.9 / 3, 0.5])
+    assert found[1] == pytest.approx([-1.9 / 3, -0.5]) and found[2] == pytest.approx([0.5 - 1.9 / 3])
+
+
+def test_the_pages_rewards_go_up_the_tree(howto):
+    def leaf(first, rewards, nodes):
+        turns = zip((first, *rewards), nodes, strict=True)
+        return Rollout(0.0, tuple(Turn(reward, (True,), 0, 1, node) for reward, node in turns))
+
+    group = [leaf(0.2, [1.0], [0, 1]), leaf(0.2, [0.0], [0, 3]), leaf(0.5, [0.1], [4, 5])]
+    # worth: max(0.2, 0.9 x 1) = 0.9 and max(0.5, 0.09) = 0.5; below 1, 0 and 0.1
+    found = own_update.advantages(howto("handed_up.py:advantage"), group)
+    assert [each[0] for each in found] == pytest.approx([0.2, 0.2, -0.2])
+    assert [each[1] for each in found] == pytest.approx([1 - 1.1 / 3, -1.1 / 3, 0.1 - 1.1 / 3])
+
+
+def test_the_pages_loss(howto):
+    import torch
+
+    log_prob = torch.tensor([[0.1, 0.3, -2.0, 0.5]], requires_grad=True)
+    turns = torch.tensor([[1, 1, -1, 2]])
+    term, said = howto("by_turn.py:loss", own_update.LOSS)(
+        log_prob=log_prob,
+        old_log_prob=torch.zeros(1, 4),
+        advantages=torch.tensor([[1.0, 1.0, 0.0, -1.0]]),
+        mask=(turns > 0).int(),
+        turns=turns,
+        group=GROUP[:1],
+        aggregate=lambda values, mask: (values * mask).sum() / 3,
+        config=None,
+    )
+    # turn 1: ratio exp(0.2), clipped to 1.2; turn 2: exp(0.5), not clipped as its advantage is negative
+    assert float(term) == pytest.approx((-2 * 1.2 + 2.718281828**0.5) / 3 + 0.01 * 2 / 3, abs=1e-6)
+    assert said == {"feedback": pytest.approx(2 / 3)}
