@@ -25,7 +25,7 @@ from cobalt.rewards.verpo import Constants
 from cobalt.training import advantages, checkpoint
 from cobalt.training.dialogue import TURNS
 from cobalt.training.groups import REWARDS, Sampled, alike, in_order, masked_keys, prompt_of, session_of
-from cobalt.training.losses import COLUMN, block_tokens, in_blocks, loss_function
+from cobalt.training.losses import columns, loss_function
 from cobalt.training.monitor import check_numbers
 from cobalt.training.own_recipe import load_plugins
 from cobalt.training.process import writer_lock
@@ -132,13 +132,13 @@ class CobaltTrainer(PPOTrainerSync):
     def _compute_advantage(self, batch: Any, metrics: dict[str, Any]) -> Any:
         with advantages.rows(batch.keys, Constants(**self.config.cobalt.verpo)):
             batch = super()._compute_advantage(batch, metrics)
-        if in_blocks(self.config):
-            got = tq.kv_batch_get(
-                keys=batch.keys, partition_id=batch.partition_id, select_fields=["response_mask"]
-            )
-            tokens = [int(mask.sum()) for mask in got["response_mask"].unbind()]
-            column = block_tokens(tokens, int(self.config.cobalt.token_mean_over))
-            fields = TensorDict({COLUMN: column}, batch_size=len(tokens))
+        got = tq.kv_batch_get(
+            keys=batch.keys, partition_id=batch.partition_id, select_fields=["response_mask"]
+        )
+        tokens = [int(mask.sum()) for mask in got["response_mask"].unbind()]
+        ranks = max(self.actor_rollout_wg._dispatch_info["actor"]) + 1  # as _balance_batch found them
+        if fields := columns(self.config, tokens, ranks):
+            fields = TensorDict(fields, batch_size=len(tokens))
             batch = tq.kv_batch_put(keys=batch.keys, partition_id=batch.partition_id, fields=fields)
         return batch
 
@@ -220,8 +220,10 @@ class LoudReplayBuffer(ReplayBuffer):
         if gone := [key for key, _ in made.rows if prompt_of(key) in surplus]:
             tq.kv_clear(keys=gone, partition_id=partition_id)
         rows = [row for row in made.rows if prompt_of(row[0]) not in surplus]
-        batch.keys, batch.tags = [key for key, _ in rows], [tag for _, tag in rows]
-        return batch, metrics
+        keys, tags = [key for key, _ in rows], [tag for _, tag in rows]
+        return type(batch)(
+            keys=keys, tags=tags, partition_id=partition_id
+        ), metrics  # it keeps its own length
 
     def _sift(self, batch: Any, made: Sampled, asked: int) -> None:
         """Clear what must leave ``batch``, of ``asked`` prompts, and add the rest to ``made``."""

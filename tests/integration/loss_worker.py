@@ -16,11 +16,12 @@ from omegaconf import OmegaConf
 from verl.utils.tensordict_utils import get_tensordict
 from verl.workers.engine_workers import ActorRolloutRefWorker
 
-from cobalt.training.losses import COLUMN, block_tokens, loss_function
+from cobalt.training.losses import columns, loss_function
 
 folder, rank = Path(sys.argv[1]), os.environ["RANK"]
-rows = torch.load(folder / f"rank_{rank}.pt")
-size = len(rows["responses"]) * int(os.environ["WORLD_SIZE"])
+ranks = [torch.load(folder / f"rank_{i}.pt") for i in range(int(os.environ["WORLD_SIZE"]))]
+rows = ranks[int(rank)]
+size = len(rows["responses"]) * len(ranks)
 
 
 def weights(worker):
@@ -40,9 +41,9 @@ for case in sorted(path.parent for path in folder.glob("*/config.yaml")):
         {name: torch.nested.as_nested_tensor(values, layout=torch.jagged) for name, values in rows.items()},
         {"global_batch_size": size, "mini_batch_size": size, "temperature": 1.0, "calculate_entropy": True},
     )
-    if loss is not None:
-        tokens = [int(mask.sum()) for mask in rows["response_mask"]]
-        data[COLUMN] = block_tokens(tokens, config.cobalt.token_mean_over)
+    tokens = [int(mask.sum()) for each in ranks for mask in each["response_mask"]]
+    for name, column in columns(config, tokens, len(ranks)).items():
+        data[name] = column.view(len(ranks), -1, 1)[int(rank)]
     metrics = worker.update_actor(data)["metrics"]
     after = weights(worker)
     if rank == "0":

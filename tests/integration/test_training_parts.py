@@ -144,15 +144,16 @@ def test_too_many_samples_without_a_verdict_stop_the_run(monkeypatch, share, sto
         with pytest.raises(InfraError, match=said):
             buffer.sample(3, "train", 1)
     else:
-        assert buffer.sample(3, "train", 1)[1]["reward/masked"] == 2.0
-        assert batch.keys == [key for key in keys if key not in left]
+        made, metrics = buffer.sample(3, "train", 1)
+        assert metrics["reward/masked"] == 2.0
+        assert made.keys == [key for key in keys if key not in left]
     assert left == [keys[2], keys[5]]
 
 
 def test_the_workers_get_the_loss_that_is_asked_for():
     from verl.workers.utils.losses import ppo_loss
 
-    from cobalt.training import trainer
+    from cobalt.training import losses, trainer
 
     def given(*overrides):
         made, losses = trainer.CobaltTrainer.__new__(trainer.CobaltTrainer), []
@@ -166,7 +167,8 @@ def test_the_workers_get_the_loss_that_is_asked_for():
     assert loss.func is not ppo_loss
     assert loss.keywords["config"].clip_ratio_high == 0.4
     assert given("cobalt.token_mean_over=null") == []
-    assert given("actor_rollout_ref.actor.loss_agg_mode=seq-mean-token-mean") == []
+    (loss,) = given("actor_rollout_ref.actor.loss_agg_mode=seq-mean-token-mean")
+    assert loss.func is losses.mean_of_filled
 
 
 @pytest.mark.parametrize(
