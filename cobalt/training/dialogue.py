@@ -66,8 +66,8 @@ class DialogueSettings:
 class Dialogue:
     """One rollout. All lists over response tokens have one length; ``mask`` is 1 on the policy's tokens.
 
-    ``ends[t]``: place after turn t's last token; ``texts[t]``: what the policy wrote; ``scores[t]``: its
-    score on all tests, where it was judged.
+    ``ends[t]``: place after turn t's last token; ``texts[t]``: what the policy wrote; ``said[t]``: the
+    feedback on it; ``scores[t]``: its score on all tests, where it was judged.
     """
 
     prompt_ids: list[int]
@@ -76,6 +76,7 @@ class Dialogue:
     logprobs: list[float] = field(default_factory=list)
     ends: list[int] = field(default_factory=list)
     texts: list[str] = field(default_factory=list)
+    said: list[str] = field(default_factory=list)
     scores: list[Score] = field(default_factory=list)
     complete: bool = False
 
@@ -111,6 +112,18 @@ class Dialogue:
             {"end": end, "passing": list(score.passing)}
             for end, score in zip(self.ends, self.scores, strict=False)
         ]
+
+
+def served_context(dialogue: Dialogue, prompt: Sequence[Any], tokenizer: Any) -> list[int]:
+    """Token ids that a server samples the last response after: the messages rendered anew, in which many
+    templates leave out earlier thinking. ``prompt``: the messages that the dialogue opens with.
+    """
+    messages = list(prompt)
+    for text, said in zip(dialogue.texts[:-1], dialogue.said, strict=False):
+        messages += [{"role": "assistant", "content": text}, {"role": "user", "content": said}]
+    rendered = tokenizer.apply_chat_template(messages, add_generation_prompt=True, tokenize=False)
+    ids: list[int] = tokenizer(rendered, add_special_tokens=False)["input_ids"]
+    return ids
 
 
 class Judge:
@@ -155,6 +168,7 @@ class Judge:
             return None
         failed = first_failure(result, prompts.failing_tests)
         message = prompts.feedback_message(prompts.no_code if code is None else failed)
+        dialogue.said.append(message)
         dialogue.add_feedback(next_turn_ids(self.tokenizer, message, self.end, ended), self.settings)
         return None
 

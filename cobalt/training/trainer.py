@@ -220,10 +220,9 @@ class LoudReplayBuffer(ReplayBuffer):
         if gone := [key for key, _ in made.rows if prompt_of(key) in surplus]:
             tq.kv_clear(keys=gone, partition_id=partition_id)
         rows = [row for row in made.rows if prompt_of(row[0]) not in surplus]
+        # a new one: it keeps its own length
         keys, tags = [key for key, _ in rows], [tag for _, tag in rows]
-        return type(batch)(
-            keys=keys, tags=tags, partition_id=partition_id
-        ), metrics  # it keeps its own length
+        return type(batch)(keys=keys, tags=tags, partition_id=partition_id), metrics
 
     def _sift(self, batch: Any, made: Sampled, asked: int) -> None:
         """Clear what must leave ``batch``, of ``asked`` prompts, and add the rest to ``made``."""
