@@ -189,6 +189,16 @@ class Dialogue:
         return recorded(score.reward, tuple(made), info)
 
 
+def served_context(dialogue: Dialogue, prompt: Sequence[Any], tokenizer: Any) -> list[int]:
+    """Token ids that a server samples the last response after: the messages rendered anew, in which many
+    templates leave out earlier thinking. ``prompt``: the messages that the dialogue opens with.
+    """
+    messages = [*prompt, *dialogue.since[: 2 * (len(dialogue.texts) - 1)]]
+    rendered = tokenizer.apply_chat_template(messages, add_generation_prompt=True, tokenize=False)
+    ids: list[int] = tokenizer(rendered, add_special_tokens=False)["input_ids"]
+    return ids
+
+
 class Judge:
     """Verdicts on the turns of dialogues."""
 

@@ -43,7 +43,8 @@ _READ = (
     "ref_log_prob",
     "rollout_is_weights",
 )
-COLUMN = "block_tokens"  # of a row: tokens of its block per sequence of the block
+COLUMN = "block_tokens"  # of a row: tokens of its block per sequence, times the share of blocks with tokens
+FILLED = "filled_share"  # of a row: share of sequences with tokens in its mini-batch
 TURNS, RECORDS = "turn_numbers", "turn_records"  # of a row, for a loss of the user's own
 
 
@@ -53,24 +54,50 @@ def in_blocks(config: Any) -> bool:
     return bool(asked) and not is_distillation_enabled(config.get("distillation"))
 
 
+def over_sequences(config: Any) -> bool:
+    """Whether verl's loss is a mean over the sequences of a mini-batch."""
+    return str(config.actor_rollout_ref.actor.loss_agg_mode).startswith("seq-mean")
+
+
 def loss_function(config: Any) -> Callable[..., Any] | None:
     """The loss for the workers of a composed configuration; None where verl's own is meant."""
-    actor, cobalt = config.actor_rollout_ref.actor, config.cobalt
+    actor, cobalt = omega_conf_to_dataclass(config.actor_rollout_ref.actor), config.cobalt
     if cobalt.policy_loss is not None:
-        return OwnLoss(
-            omega_conf_to_dataclass(actor), cobalt.policy_loss, dict(cobalt.get("constants") or {})
-        )
-    return partial(weighted_loss, config=omega_conf_to_dataclass(actor)) if in_blocks(config) else None
+        return OwnLoss(actor, cobalt.policy_loss, dict(cobalt.get("constants") or {}))
+    loss = weighted_loss if in_blocks(config) else mean_of_filled if over_sequences(config) else None
+    return loss and partial(loss, config=actor)
 
 
-def block_tokens(tokens: Sequence[int], rows: int) -> torch.Tensor:
-    """The column for rows with so many ``tokens`` in their loss: blocks are ``rows`` neighbours each.
+def columns(config: Any, tokens: Sequence[int], ranks: int) -> dict[str, torch.Tensor]:
+    """What the loss must know of each row [rows, 1] beside verl's columns.
 
-    In the places of samples that left the batch stand rows without tokens: such a row leaves its block to the
-    others.
+    ``tokens``: of each row in the loss, the rows of one rank after those of another. In the places of samples
+    that left the batch stand rows without tokens: such a row leaves its block to the others, and a block or
+    sequence without tokens is not counted, so that the gradient is that of the samples left.
     """
+    actor = config.actor_rollout_ref.actor
+    if not (in_blocks(config) or over_sequences(config)):
+        return {}
+    rows = int(config.cobalt.token_mean_over) if in_blocks(config) else 1
+    mini = int(actor.ppo_mini_batch_size) * int(config.actor_rollout_ref.rollout.n)
+    batches = 1 if actor.shuffle else max(1, len(tokens) // mini)
     blocks = torch.tensor(tokens, dtype=torch.float32).view(-1, rows)
-    return (blocks.sum(1, keepdim=True).clamp(min=1) / rows).expand_as(blocks).reshape(-1, 1)
+    places = (blocks.sum(1) > 0).float().view(ranks, batches, -1)
+    share = places.mean((0, 2), keepdim=True).expand_as(places).reshape(-1, 1)
+    if in_blocks(config):
+        each = blocks.sum(1, keepdim=True).clamp(min=1) / rows
+        return {COLUMN: (each * share).expand_as(blocks).reshape(-1, 1)}
+    return {FILLED: share}
+
+
+def mean_of_filled(
+    *, config: Any, model_output: Any, data: Any, dp_group: Any = None
+) -> tuple[torch.Tensor, dict[str, Any]]:
+    """verl's ``ppo_loss``, which divides by all sequences of a mini-batch, by those that have tokens."""
+    total = int(tensordict_utils.get_non_tensor_data(data, "global_batch_size", None))
+    tensordict_utils.assign_non_tensor(data, global_batch_size=total * float(data[FILLED].flatten()[0]))
+    loss: tuple[torch.Tensor, dict[str, Any]] = ppo_loss(config, model_output, data, dp_group)
+    return loss
 
 
 def weighted_loss(
@@ -79,7 +106,8 @@ def weighted_loss(
     """verl's ``ppo_loss``, all its terms, of each row of a micro-batch by the tokens of its block.
 
     (Sum over the row's tokens) / (tokens of the block) x (sequences of the block) x (ranks) / (sequences of
-    the mini-batch), which gradient accumulation and the mean over ranks turn into the mean over blocks.
+    the mini-batch's blocks that have tokens), which gradient accumulation and the mean over ranks turn into
+    the mean over those blocks.
     """
     total = int(tensordict_utils.get_non_tensor_data(data, "global_batch_size", None))
     parts = []
@@ -148,7 +176,7 @@ class OwnLoss:
     def __call__(self, *, model_output: Any, data: Any, dp_group: Any = None) -> tuple[Any, dict[str, Any]]:
         column = data[COLUMN].unbind() if COLUMN in data else ()  # nested, as it comes from the queue
         blocks = torch.cat([tokens.flatten() for tokens in column]) if len(column) else None
-        rest = ppo_loss if blocks is None else weighted_loss
+        rest = mean_of_filled if FILLED in data else ppo_loss if blocks is None else weighted_loss
         loss, metrics = rest(config=self.config, model_output=model_output, data=data, dp_group=dp_group)
         columns = ("response_mask", "old_log_probs", "advantages", TURNS, "rollout_is_weights")
         rows = data.select(*(name for name in columns if name in data)).to_padded_tensor()

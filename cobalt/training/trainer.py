@@ -25,7 +25,7 @@ from cobalt.errors import InfraError
 from cobalt.rewards.records import Rollout
 from cobalt.training import advantages, checkpoint, own_update
 from cobalt.training.groups import REWARDS, Sampled, alike, in_order, masked_keys, prompt_of, session_of
-from cobalt.training.losses import COLUMN, block_tokens, in_blocks, loss_function, turn_columns
+from cobalt.training.losses import columns, loss_function, turn_columns
 from cobalt.training.monitor import check_numbers
 from cobalt.training.own_recipe import load_plugins
 from cobalt.training.process import writer_lock
@@ -135,18 +135,16 @@ class CobaltTrainer(PPOTrainerSync):
     def _compute_advantage(self, batch: Any, metrics: dict[str, Any]) -> Any:
         with advantages.rows(batch.keys, self._own_advantage):
             batch = super()._compute_advantage(batch, metrics)
-        blocks, own = in_blocks(self.config), self.config.cobalt.policy_loss is not None
-        if blocks or own:
-            got = tq.kv_batch_get(
-                keys=batch.keys, partition_id=batch.partition_id, select_fields=["response_mask"]
-            )
-            masks, columns = got["response_mask"].unbind(), {}
-            if blocks:
-                tokens = [int(mask.sum()) for mask in masks]
-                columns[COLUMN] = block_tokens(tokens, int(self.config.cobalt.token_mean_over))
-            if own:
-                columns |= turn_columns(batch.keys, masks)
-            fields = TensorDict(columns, batch_size=len(masks))
+        got = tq.kv_batch_get(
+            keys=batch.keys, partition_id=batch.partition_id, select_fields=["response_mask"]
+        )
+        masks = got["response_mask"].unbind()
+        ranks = max(self.actor_rollout_wg._dispatch_info["actor"]) + 1  # as _balance_batch found them
+        made: dict[str, Any] = columns(self.config, [int(mask.sum()) for mask in masks], ranks)
+        if self.config.cobalt.policy_loss is not None:
+            made |= turn_columns(batch.keys, masks)
+        if made:
+            fields = TensorDict(made, batch_size=len(masks))
             batch = tq.kv_batch_put(keys=batch.keys, partition_id=batch.partition_id, fields=fields)
         return batch
 
@@ -228,8 +226,9 @@ class LoudReplayBuffer(ReplayBuffer):
         if gone := [key for key, _ in made.rows if prompt_of(key) in surplus]:
             tq.kv_clear(keys=gone, partition_id=partition_id)
         rows = [row for row in made.rows if prompt_of(row[0]) not in surplus]
-        batch.keys, batch.tags = [key for key, _ in rows], [tag for _, tag in rows]
-        return batch, metrics
+        # a new one: it keeps its own length
+        keys, tags = [key for key, _ in rows], [tag for _, tag in rows]
+        return type(batch)(keys=keys, tags=tags, partition_id=partition_id), metrics
 
     def _sift(self, batch: Any, made: Sampled, asked: int) -> None:
         """Clear what must leave ``batch``, of ``asked`` prompts, and add the rest to ``made``."""

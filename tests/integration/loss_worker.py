@@ -18,11 +18,12 @@ from verl.workers.engine_workers import ActorRolloutRefWorker
 
 from cobalt.rewards.records import Rollout, Turn
 from cobalt.training.advantages import remember
-from cobalt.training.losses import COLUMN, block_tokens, loss_function, turn_columns
+from cobalt.training.losses import columns, loss_function, turn_columns
 
 folder, rank = Path(sys.argv[1]), os.environ["RANK"]
-rows = torch.load(folder / f"rank_{rank}.pt")
-size = len(rows["responses"]) * int(os.environ["WORLD_SIZE"])
+ranks = [torch.load(folder / f"rank_{i}.pt") for i in range(int(os.environ["WORLD_SIZE"]))]
+rows = ranks[int(rank)]
+size = len(rows["responses"]) * len(ranks)
 
 
 def weights(worker):
@@ -60,9 +61,9 @@ for case in sorted(path.parent for path in folder.glob("*/config.yaml")):
     if config.cobalt.policy_loss is not None:
         for name, column in turn_columns(keys, masks).items():
             data[name] = column
-    if config.cobalt.token_mean_over is not None:
-        tokens = [int(mask.sum()) for mask in masks]
-        data[COLUMN] = block_tokens(tokens, config.cobalt.token_mean_over)
+    tokens = [int(mask.sum()) for each in ranks for mask in each["response_mask"]]
+    for name, column in columns(config, tokens, len(ranks)).items():
+        data[name] = column.view(len(ranks), -1, 1)[int(rank)]
     metrics = worker.update_actor(data)["metrics"]
     after = weights(worker)
     if rank == "0":

@@ -117,6 +117,7 @@ CASES = {
     # last by its name: verl replaces the forward function of the class
     "with_chunks": [2, f"{ACTOR}.ppo_micro_batch_size_per_gpu=1", f"{MODEL}.use_fused_kernels=true",
                     f"{MODEL}.use_remove_padding=true"],
+    "sequences": [2, f"{ACTOR}.loss_agg_mode=seq-mean-token-mean", f"{ACTOR}.ppo_micro_batch_size_per_gpu=2"],
     "verl": ["null", f"{ACTOR}.ppo_micro_batch_size_per_gpu=2"],
     "own": ["null", f"{ACTOR}.ppo_micro_batch_size_per_gpu=2", 0.0],
     "own_echo": [2, f"{ACTOR}.ppo_micro_batch_size_per_gpu=6", ECHO],
@@ -178,12 +179,24 @@ def same(found, wanted):
 
 
 def in_blocks(rows, mean):
+    """The mean over the blocks of all ranks that have tokens: as if padding were not there at all."""
+    filled = {(rank, place // rows) for rank in range(RANKS) for place in range(ROWS)} - {
+        (rank, block)
+        for rank in range(RANKS)
+        for block in range(ROWS // rows)
+        if all((rank, block * rows + place) in EMPTY for place in range(rows))
+    }
+
     def weigh(values, masks):
         blocks = zip(values.split(rows), masks.split(rows), strict=True)
-        parts = [mean(block, mask) * (len(block) / ROWS) for block, mask in blocks]
-        return torch.stack(parts).sum()
+        return torch.stack([mean(block, mask) for block, mask in blocks]).sum() * RANKS / len(filled)
 
     return weigh
+
+
+def test_sequences_that_left_do_not_count_in_the_mean_over_sequences(updates):
+    folder, data, moved = updates
+    assert same(moved["sequences"], gradient(folder, data, in_blocks(1, token_mean)))
 
 
 @pytest.mark.parametrize("case", ["single", "pairs", "whole", "packed", "with_chunks"])

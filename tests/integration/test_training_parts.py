@@ -11,6 +11,7 @@ import pytest
 import torch
 from omegaconf import OmegaConf
 
+from cobalt.engines.turn_end import next_turn_ids
 from cobalt.errors import InfraError, InputError
 from cobalt.rewards.groups import grpo
 from cobalt.rewards.records import Rollout, Turn
@@ -190,15 +191,16 @@ def test_too_many_samples_without_a_verdict_stop_the_run(monkeypatch, share, sto
         with pytest.raises(InfraError, match=said):
             buffer.sample(3, "train", 1)
     else:
-        assert buffer.sample(3, "train", 1)[1]["reward/masked"] == 2.0
-        assert batch.keys == [key for key in keys if key not in left]
+        made, metrics = buffer.sample(3, "train", 1)
+        assert metrics["reward/masked"] == 2.0
+        assert made.keys == [key for key in keys if key not in left]
     assert left == [keys[2], keys[5]]
 
 
 def test_the_workers_get_the_loss_that_is_asked_for():
     from verl.workers.utils.losses import ppo_loss
 
-    from cobalt.training import trainer
+    from cobalt.training import losses, trainer
 
     def given(*overrides):
         made, losses = trainer.CobaltTrainer.__new__(trainer.CobaltTrainer), []
@@ -212,7 +214,8 @@ def test_the_workers_get_the_loss_that_is_asked_for():
     assert loss.func is not ppo_loss
     assert loss.keywords["config"].clip_ratio_high == 0.4
     assert given("cobalt.token_mean_over=null") == []
-    assert given("actor_rollout_ref.actor.loss_agg_mode=seq-mean-token-mean") == []
+    (loss,) = given("actor_rollout_ref.actor.loss_agg_mode=seq-mean-token-mean")
+    assert loss.func is losses.mean_of_filled
 
 
 @pytest.mark.parametrize(
@@ -457,6 +460,39 @@ def test_the_trainers_log_probabilities_of_a_dialogue_are_the_samplers(batch_pat
         zip(made.response_ids, made.mask, made.logprobs, strict=True)
     ):
         assert not flag or float(found[place, token]) == pytest.approx(logprob, abs=1e-3)
+
+
+def test_what_a_server_renders_is_compared_with_what_is_trained(batch_path, monkeypatch):
+    """Equal where nothing is thought; a template that leaves out earlier thinking gives another context."""
+    from cobalt.training.dialogue import Dialogue
+
+    (row,) = rows = dialogue_rows(1)
+    tokenizer, end = batch_path.tokenizer, batch_path.judge.end
+    template = tokenizer.chat_template.replace("m['content']", "m['content'].split('</think>')[-1]")
+    monkeypatch.setattr(tokenizer, "chat_template", template)
+    answer = [*tokenizer("1")["input_ids"], end.token]
+
+    def two_turns(*thought):
+        made = Dialogue(batch_path._encode(rows)[0])
+        for text, ids in (("5</think>1" if thought else "1", [*thought, *answer]), ("1", answer)):
+            made.add_response(ids, [-1.0] * len(ids), text)
+            if len(made.texts) == 1:
+                made.said.append("1")
+                made.add_feedback(next_turn_ids(tokenizer, "1", end, end.token), batch_path.dialogue)
+        return made
+
+    same, other = two_turns(), two_turns(107, 20, 21)
+    assert batch_path._compare([(row, same)] * 2) == {
+        "training/served_differs": 0.0,
+        "training/served_logprob_diff": 0.0,
+    }
+    contexts = [made.context[: -len(answer)] for made in (same, other)]
+    served, trained = (batch_path._mean_logprob(context, answer) for context in contexts)
+    assert abs(served - trained) > 1e-4
+    assert batch_path._compare([(row, other), (row, same)]) == pytest.approx(
+        {"training/served_differs": 0.5, "training/served_logprob_diff": (served - trained) / 2}
+    )
+    assert batch_path._compare([(row, Dialogue([1]))]) == {}
 
 
 def fitted(tmp_path, monkeypatch, metrics_of, steps=4):

@@ -29,7 +29,7 @@ from cobalt.engines.sampler import BatchSampler, SampledRow
 from cobalt.errors import InfraError
 from cobalt.training import tree
 from cobalt.training.cpu.engine import load_weights
-from cobalt.training.dialogue import Dialogue, DialogueSettings, Judge
+from cobalt.training.dialogue import Dialogue, DialogueSettings, Judge, served_context
 from cobalt.training.scoring import EXPOSED, Score, make_scorer
 from cobalt.training.trainer import TIMING_TAG
 from cobalt.training.verl_agent import output_of
@@ -56,6 +56,7 @@ class Sampling:
 
 
 Samples = list[tuple[Dialogue, Score]]  # each with its score
+_COMPARED = 8  # dialogues of the first batch
 KEPT = ("uid", "data_source", "reward_model", "index", "global_steps")  # of a row, for verl's later steps
 
 
@@ -76,6 +77,7 @@ class BatchManager:
     def __init__(self, config: Any) -> None:
         self.rollout = config.actor_rollout_ref.rollout
         self.seed = int(config.data.seed or 0)
+        self.compared = False  # training and serving rendering, once
         self.again: dict[tuple[bool, int], int] = {}  # batches of a step before this one
         model = omega_conf_to_dataclass(config.actor_rollout_ref.model)
         self.tokenizer = model.tokenizer
@@ -111,6 +113,9 @@ class BatchManager:
             "timing_s/sampling": time.monotonic() - started - waiting_s,
             EXPOSED: waiting_s,
         }
+        if self.dialogue.turns > 1 and not (validate or self.compared):
+            timing |= self._compare([(rows[place // how.n], made) for place, (made, _) in enumerate(samples)])
+            self.compared = True
         self._store(rows, samples, how.n, policy_step, "val" if validate else "train", timing)
 
     def _completions(self, rows: list[dict[str, Any]], how: Sampling) -> tuple[Samples, float]:
@@ -197,6 +202,30 @@ class BatchManager:
             stop_ids=self.judge.end.stop_ids,
             on_row=finished,
         )
+
+    @torch.no_grad()
+    def _compare(self, made: list[tuple[dict[str, Any], Dialogue]]) -> dict[str, float]:
+        """The last response in the context that it is trained in and in the one that a server renders, in
+        the first `_COMPARED` dialogues of several turns: share whose tokens differ, and the mean difference
+        (served minus trained) of a token's log-probability.
+        """
+        several = [(row, each) for row, each in made if len(each.texts) > 1 and any(each.mask)][:_COMPARED]
+        gaps, differ = [], 0
+        for row, each in several:
+            begin = len(each.mask) - each.mask[::-1].index(0)
+            trained, answer = each.prompt_ids + each.response_ids[:begin], each.response_ids[begin:]
+            served = served_context(each, row["raw_prompt"], self.tokenizer)
+            if answer:
+                differ += served != trained
+                gaps.append(self._mean_logprob(served, answer) - self._mean_logprob(trained, answer))
+        if not gaps:
+            return {}
+        found = {"differs": differ / len(gaps), "logprob_diff": sum(gaps) / len(gaps)}
+        return {f"training/served_{name}": value for name, value in found.items()}
+
+    def _mean_logprob(self, context: list[int], answer: list[int]) -> float:
+        logits = self.sampler.model(torch.tensor([context + answer])).logits[0, len(context) - 1 : -1]
+        return float(logits.log_softmax(-1).gather(1, torch.tensor(answer)[:, None]).mean())
 
     def _encode(self, rows: list[dict[str, Any]]) -> list[list[int]]:
         prompts = [list(row["raw_prompt"]) for row in rows]
