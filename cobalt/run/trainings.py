@@ -110,7 +110,8 @@ class Training:
             "model": job.model, "profile": given.profile, "recipe": recipe_path(self.recipe, job.file),
             "scale": given.scale, "seed": job.seed, "reward_profile": given.reward_profile,
             "evaluator": None if self.recipe in STORED else job.config.execution.evaluator,
-            "prompts": job.prompts_source, **job.functions.specs, "overrides": [*overrides(given), *more],
+            "prompts": job.prompts_source,
+            "overrides": [*job.functions.overrides, *overrides(given), *more],
             "label": self.label,
         }  # fmt: skip
 
