@@ -37,7 +37,11 @@ _MOST_SAID = 10
 _TRIED = 3
 
 
-class ClassFault(InfraError):
+class NoVerdict(InfraError):
+    """A fault of ours on one program: its result is `infra_error`."""
+
+
+class ClassFault(NoVerdict):
     """A method of the user's class raised, or gave another type than it must."""
 
 
@@ -161,9 +165,7 @@ class EnvironmentEvaluator(Evaluator):
     def _judge(self, code: str, tests: TestCases, rule: Rule) -> ExecutionResult:
         try:
             result = self._suite(code, tests, rule)
-        except InfraError as error:
-            if self._closed.is_set():
-                raise
+        except NoVerdict as error:
             said = str(error)
             if said not in self._said and len(self._said) < _MOST_SAID:
                 self._said.add(said)
@@ -209,7 +211,7 @@ class EnvironmentEvaluator(Evaluator):
                 source, stdin = self.environment.ask("program", code=code, input=value, output=expected)
         run = self._inner.run(source, stdin)
         if run.status == "infra_error":
-            raise InfraError(run.stderr)
+            raise NoVerdict(run.stderr)
         return run
 
     def _verdict(self, code: str, value: Any, expected: Any, run: Run) -> tuple[str, str]:

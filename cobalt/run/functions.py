@@ -30,10 +30,11 @@ class Functions:
     environment: Environment | None
 
     @property
-    def specs(self) -> dict[str, str | None]:
+    def overrides(self) -> list[str]:
         """What trainings are told, the control's too."""
         parts = {"feedback": self.feedback, "environment": self.environment}
-        return {name: part.spec if part else None for name, part in parts.items()}
+        specs = {name: part.spec.replace("'", "\\'") for name, part in parts.items() if part}
+        return [f"cobalt.{name}='{spec}'" for name, spec in specs.items()]
 
     @property
     def identity(self) -> dict[str, str]:

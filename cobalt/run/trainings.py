@@ -118,8 +118,8 @@ class Training:
             "model": job.model, "profile": given.profile, "recipe": recipe_path(self.recipe, job.file),
             "scale": given.scale, "seed": job.seed, "reward_profile": given.reward_profile,
             "evaluator": None if self.stored else job.config.execution.evaluator,
-            "prompts": job.prompts_source, **job.functions.specs,
-            "overrides": [*overrides(given, job.file.parent), *more],
+            "prompts": job.prompts_source,
+            "overrides": [*job.functions.overrides, *overrides(given, job.file.parent), *more],
             "label": self.label,
         }  # fmt: skip
 

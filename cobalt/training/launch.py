@@ -42,8 +42,6 @@ def train(
     reward_profile: str | None = None,
     ptb_file: Path | str | None = None,
     prompts: str | None = None,
-    feedback: str | None = None,
-    environment: str | None = None,
     resume: str = "auto",
     overrides: Sequence[str] = (),
     progress: Progress | None = None,
@@ -61,8 +59,7 @@ def train(
     ``verl/config/recipe``, the published scripts' words multi_turn and single_turn, or the path of a YAML
     file. ``ptb_file``: contexts from perturbed tests. ``scale`` None: ``tiny`` on CPU, ``published`` on GPUs.
     ``steps`` None: as many as the recipe's epochs have. ``evaluator`` (``auto``, ``local``, ``serve``, a
-    URL), ``reward_profile``, ``prompts`` and ``feedback`` (of online dialogues) and ``environment`` (a
-    function and a class of one's own, with absolute paths) None: as the configuration says.
+    URL), ``reward_profile`` and ``prompts`` (of online dialogues) None: as the configuration says.
     ``overrides`` in Hydra's syntax win over everything. ``progress`` hears of every step under ``label``,
     ``say`` gets the plan line by line. Once ``stop()`` is true the run ends after the step under way, with a
     checkpoint, and the result says ``stopped``. ``dry_run`` stops after the plan.
@@ -82,8 +79,6 @@ def train(
             "cobalt.evaluator": evaluator,
             "cobalt.reward_profile": reward_profile,
             "cobalt.dialogue.prompts": prompts,
-            "cobalt.feedback": feedback,
-            "cobalt.environment": environment,
         },
         seed,
         resume,

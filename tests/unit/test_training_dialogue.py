@@ -19,7 +19,7 @@ from cobalt.own import load
 from cobalt.prompts import TINY, is_all_passed
 from cobalt.rewards.cobalt import PLAIN
 from cobalt.rewards.records import Rollout, Turn
-from cobalt.training.config import compose
+from cobalt.training.config import check_own, compose
 from cobalt.training.dialogue import Dialogue, DialogueSettings, Judge
 from cobalt.training.scoring import Scorer
 
@@ -201,7 +201,7 @@ def test_files_of_a_recipe_are_beside_it_and_those_of_overrides_here(tmp_path, m
     assert config.cobalt.feedback == f"{tmp_path}/own.py:f" and config.cobalt.contexts == "m.n:c"
     assert config.cobalt.environment == f"{tmp_path.parent}/x.py:E"
     with pytest.raises(InputError, match=r"cobalt.feedback=.*there is no file"):
-        DialogueSettings.read(config)
+        check_own(config)
 
 
 def test_settings_are_checked():
