@@ -29,6 +29,7 @@ OFFERED = {
     "advantage": ("group",),
     "policy_loss": (
         "log_prob", "old_log_prob", "advantages", "mask", "turns", "group", "aggregate", "config", "entropy",
+        "weights",
     ),
 }  # fmt: skip
 
@@ -312,12 +313,12 @@ def mean(values, mask):
     return (values * mask).sum() / 4  # four tokens of the policy below
 
 
-def echo(log_prob, advantages, weight, turns=((1, 1, -1, -1, 2), (1, 0, 0, 0, 0))):
+def echo(log_prob, advantages, weight, turns=((1, 1, -1, -1, 2), (1, 0, 0, 0, 0)), weights=None):
     turns = torch.tensor(turns)
     old = torch.full_like(log_prob, -1.0)
     return method("echo", "policy_loss", weight=weight)(
         log_prob=log_prob, old_log_prob=old, advantages=advantages, mask=(turns > 0).float(), turns=turns,
-        aggregate=mean, config=ACTOR, group=[], entropy=None,
+        aggregate=mean, config=ACTOR, group=[], entropy=None, weights=weights,
     )  # fmt: skip
 
 
@@ -336,6 +337,13 @@ def test_echo_by_hand():
     # of each of two feedback tokens: -0.1 * (3 / 2) / 4; the policy's: -A / 4
     assert log_prob.grad[0].tolist() == pytest.approx([-0.25, -0.25, -0.0375, -0.0375, -0.25])
     assert log_prob.grad[1].tolist() == pytest.approx([0.5, 0, 0, 0, 0])
+
+
+def test_echo_corrects_the_policys_term_only():
+    given = torch.full((2, 5), -1.0), torch.ones(2, 5)
+    (plain, _), (feedback, _) = echo(*given, 0.0), echo(*given, 1.0)
+    half, _ = echo(*given, 1.0, weights=torch.full((2, 5), 0.5))
+    assert half.item() == pytest.approx((feedback - plain / 2).item())
 
 
 def test_echo_without_feedback_is_finite():
