@@ -35,17 +35,20 @@ def policy_loss(
     turns: Tensor,
     aggregate: Callable[[Tensor, Tensor], Tensor],
     config: Any,
+    weights: Tensor | None,
     weight: float = 0.05,
 ) -> tuple[Tensor, dict[str, float]]:
     """The loss and ``actor/feedback_nats``, the mean cross-entropy of the feedback, in nats per token.
 
     All tensors [rows, tokens]; ``turns`` is negative on feedback. A row's cross-entropy is its mean over the
-    row's feedback and weighs as the row's own tokens do, however rows are put into micro-batches.
+    row's feedback and weighs as the row's own tokens do, however rows are put into micro-batches. ``weights``
+    correct for the rollout's probabilities where that is switched on.
     """
     feedback = (turns < 0).to(log_prob.dtype)
     said, heard = mask.sum(-1, keepdim=True), feedback.sum(-1, keepdim=True)
     told = -log_prob * feedback
-    loss = aggregate(clipped(log_prob, old_log_prob, advantages, config), mask)
+    policy = clipped(log_prob, old_log_prob, advantages, config)
+    loss = aggregate(policy if weights is None else policy * weights, mask)
     world = aggregate(told * said / heard.clamp(min=1), feedback)
     nats = float(told.sum().detach() / heard.sum().clamp(min=1))
     return loss + weight * world, {"actor/feedback_nats": nats}

@@ -49,7 +49,10 @@ def check_groups(path: Path, config: Any) -> list[Group]:
     Raises InputError that names file, row and field, or the function's line, or for no usable group.
     """
     settings, what = config.cobalt.offline, f"stored groups {path}"
-    own = _objective(config) if is_spec(str(settings.objective)) else None
+    own = None
+    if is_spec(str(settings.objective)):
+        spec = absolute(settings.objective, module_folder(config) or Path.cwd())
+        own = find_function(spec, "cobalt.offline.objective", ("rewards", "completions"))
     if (own is None and settings.objective not in OBJECTIVES) or settings.reward not in REWARDS:
         raise InputError(
             f"cobalt.offline: objective must be one of {', '.join(OBJECTIVES)} and reward one of "
@@ -105,13 +108,6 @@ def _group(row: Mapping[str, Any], settings: Any) -> Group | None:
     return Group(row["prompt"], [item["text"] for item in completions], weigh(rewards, settings), rewards)
 
 
-def _objective(config: Any) -> Own:
-    """The function that ``cobalt.offline.objective`` names, in a file beside the recipe or a module."""
-    folder = module_folder(config) or Path.cwd()
-    spec = absolute(config.cobalt.offline.objective, folder)
-    return find_function(spec, "cobalt.offline.objective", ("rewards", "completions"))
-
-
 def _weighed(row: Mapping[str, Any], own: Own, settings: Any, where: str) -> Group:
     """The group of a row, by a function: one finite weight per completion, or InputError."""
     completions = row["completions"]
@@ -129,9 +125,7 @@ def _weighed(row: Mapping[str, Any], own: Own, settings: Any, where: str) -> Gro
 
 
 def revised(rows: Iterator[tuple[str, Row]]) -> Iterator[dict[str, Any]]:
-    """One row per task of evaluated trajectories: its second programs as completions of the statement, with
-    ``baseline``, for rltf_sd. Raises InputError for rows that are none.
-    """
+    """Of evaluated trajectories a row per task: second programs as completions, for rltf_sd."""
     for where, row in rows:
         task = read_trajectories(row, where)
         if completions := revisions(task):

@@ -47,7 +47,7 @@ OWN = {
         == pytest.approx(-step["critic/advantages/mean"] * step["response_length/mean"] / 8, rel=1e-3)
     ),
     "maxrl": lambda step: step["critic/advantages/min"] >= -1,
-    "dynamic_sampling": lambda step: step["critic/advantages/max"] > 0,
+    "dynamic_sampling": lambda step: step["training/filter_groups/kept"] == 8,
     "noise_corrected": lambda step: (
         step["reward/shaped"] == pytest.approx((step["reward/verdict"] - 0.1) / 0.7)
         and step["critic/score/min"] == pytest.approx(-0.1 / 0.7)

@@ -15,6 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cobalt import own, recipes
+from cobalt.config.recipes import read
 from cobalt.contexts.trajectories import Trajectories
 from cobalt.errors import InputError
 from cobalt.recipes.echo import clipped
@@ -23,12 +24,18 @@ from cobalt.rewards.groups import grpo, rloo
 from cobalt.rewards.records import Rollout, Turn
 from cobalt.training.config import choices, compose
 
+RIVALS = (
+    "rloo", "dr_grpo", "maxrl", "dynamic_sampling", "noise_corrected", "prefix_rl", "murphy", "echo", "cocos",
+    "rltf_sd",
+)  # fmt: skip
+RECIPES_PAGE = (Path(__file__).parents[2] / "docs" / "recipes.md").read_text()
 OFFERED = {
     "reward": ("completion", "result", "best", "messages", "info", "tests", "turn"),
     "contexts": ("task", "count_tokens", "draw", "validation", "max_prompt_tokens"),
     "advantage": ("group",),
     "policy_loss": (
         "log_prob", "old_log_prob", "advantages", "mask", "turns", "group", "aggregate", "config", "entropy",
+        "weights",
     ),
 }  # fmt: skip
 
@@ -312,12 +319,12 @@ def mean(values, mask):
     return (values * mask).sum() / 4  # four tokens of the policy below
 
 
-def echo(log_prob, advantages, weight, turns=((1, 1, -1, -1, 2), (1, 0, 0, 0, 0))):
+def echo(log_prob, advantages, weight, turns=((1, 1, -1, -1, 2), (1, 0, 0, 0, 0)), weights=None):
     turns = torch.tensor(turns)
     old = torch.full_like(log_prob, -1.0)
     return method("echo", "policy_loss", weight=weight)(
         log_prob=log_prob, old_log_prob=old, advantages=advantages, mask=(turns > 0).float(), turns=turns,
-        aggregate=mean, config=ACTOR, group=[], entropy=None,
+        aggregate=mean, config=ACTOR, group=[], entropy=None, weights=weights,
     )  # fmt: skip
 
 
@@ -336,6 +343,13 @@ def test_echo_by_hand():
     # of each of two feedback tokens: -0.1 * (3 / 2) / 4; the policy's: -A / 4
     assert log_prob.grad[0].tolist() == pytest.approx([-0.25, -0.25, -0.0375, -0.0375, -0.25])
     assert log_prob.grad[1].tolist() == pytest.approx([0.5, 0, 0, 0, 0])
+
+
+def test_echo_corrects_the_policys_term_only():
+    given = torch.full((2, 5), -1.0), torch.ones(2, 5)
+    (plain, _), (feedback, _) = echo(*given, 0.0), echo(*given, 1.0)
+    half, _ = echo(*given, 1.0, weights=torch.full((2, 5), 0.5))
+    assert half.item() == pytest.approx((feedback - plain / 2).item())
 
 
 def test_echo_without_feedback_is_finite():
@@ -364,6 +378,19 @@ def test_echos_first_term_is_verls_loss(values):
 def test_a_method_has_at_most_eighty_lines(name):
     path = Path(recipes.__file__).with_name(f"{name}.py")
     assert not path.exists() or len(path.read_text().splitlines()) <= 80
+
+
+@pytest.mark.parametrize("name", RIVALS)
+def test_what_a_recipe_names_is_there_with_its_constants(name):
+    said = read(name, "cpu", "tiny").values
+    doors = {door: said[f"cobalt.{door}"] for door in OFFERED if said.get(f"cobalt.{door}")}
+    named = [own.load(spec, f"cobalt.{door}", OFFERED[door]) for door, spec in doors.items()]
+    constants = {key.removeprefix("cobalt.constants."): value for key, value in said.items()
+                 if key.startswith("cobalt.constants.")}  # fmt: skip
+    known = own.constants_of(named)
+    assert constants == known  # all of them, and the functions' own defaults
+    assert bool(named) == (name not in ("rloo", "dr_grpo", "dynamic_sampling", "rltf_sd"))
+    assert f"### {name}\n" in RECIPES_PAGE and f"[`{name}`](#{name})" in RECIPES_PAGE
 
 
 def test_a_constant_that_a_method_lacks_is_no_parameter():
