@@ -78,10 +78,13 @@ def paired_bootstrap(
 
 
 def crossed_mean(
-    rates: Sequence[Sequence[float]], others: Sequence[Sequence[float]] | None = None
+    rates: Sequence[Sequence[float]],
+    others: Sequence[Sequence[float]] | None = None,
+    clusters: Sequence[Hashable] | None = None,
 ) -> Interval:
     """Mean over trainings and tasks of rates in [0, 1], [trainings][tasks], the same tasks in each; with
-    `others` of their differences, one row of it for every training, or one for all.
+    `others` of their differences, one row of it for every training, or one for all. `clusters` names the
+    cluster of each task, as in `paired_bootstrap`.
 
     The interval holds for other trainings and other tasks. Its distance from the mean is, on each side, the
     root of the sum of squares of two: over tasks, whose values are means over trainings, that of
@@ -97,10 +100,11 @@ def crossed_mean(
     # rounding may leave a mean of ones above 1
     tasks = np.clip(a.mean(axis=0), 0, 1)
     if b is None:
-        low, by_task = 0.0, clustered_mean(tasks[:, None].tolist())
+        low, by_task = 0.0, clustered_mean(tasks[:, None].tolist(), clusters)
     else:
-        low, by_task = -1.0, paired_bootstrap(tasks.tolist(), np.clip(b.mean(axis=0), 0, 1).tolist())
-    if len(a) < 2:
+        to = np.clip(b.mean(axis=0), 0, 1)
+        low, by_task = -1.0, paired_bootstrap(tasks.tolist(), to.tolist(), clusters)
+    if len(a) < 2 or math.isnan(by_task.lo):
         return Interval(by_task.mean, math.nan, math.nan, math.nan)
     of_trainings = (a if b is None else a - b).mean(axis=1)
     error = float(of_trainings.std(ddof=1)) / math.sqrt(len(a))

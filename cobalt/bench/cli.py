@@ -18,7 +18,9 @@ from cobalt.bench.table import AT, Results, draw, markdown, page, write_page
 from cobalt.bench.trial import by_task
 from cobalt.cli import Parser, parser, positive_int
 from cobalt.errors import InputError, SettingsChanged
+from cobalt.evaluation.evaluated_rows import Outcomes
 from cobalt.files import atomic_write, file_sha256, plain
+from cobalt.rows import read_rows
 from cobalt.run.dialogues import evaluation
 from cobalt.run.folder import Folder
 from cobalt.run.job import Job
@@ -184,13 +186,16 @@ def _reference(plan: Plan, job: Job) -> None:
     with Job(job.config, job.model, out, seed=0, task_seed=0, file=job.file, shared=job.shared) as own:
         write_tasks(own)
         settings = replace(own.evaluation(REFERENCE_DIALOGUES), seed=0)
-        tasks = {}
+        tasks, groups = {}, {}
         for each in plan_sets(plan, own):
             how = replace(settings, tests="perturbed") if each.kind == "perturbed" else settings
             file = own.path("evaluate", each.name, "reference_eval.jsonl")
             evaluation(own, own.model, set_path(own, each), file, how)
             tasks[each.name] = by_task(file, how.turns)
-    atomic_write(target, json.dumps({"dialogues": REFERENCE_DIALOGUES, "tasks": tasks}, indent=1) + "\n")
+            rows = [Outcomes.of(row, where) for where, row in read_rows(file)]
+            groups[each.name] = {str(row.id): str(row.group) for row in rows if row.group is not None}
+    made = {"dialogues": REFERENCE_DIALOGUES, "tasks": tasks, "groups": groups}
+    atomic_write(target, json.dumps(made, indent=1) + "\n")
 
 
 def plan_sets(plan: Plan, job: Job) -> list[Any]:

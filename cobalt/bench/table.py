@@ -29,6 +29,7 @@ class Results:
     found: dict[str, dict[int, Result]]
     errors: list[str]
     reference: Mapping[str, Tasks]
+    groups: Mapping[str, Mapping[str, str]]  # by set: the group of each task
 
     @classmethod
     def read(cls, out: Path) -> Results:
@@ -48,25 +49,33 @@ class Results:
                 errors.append(f"{path.stem}: {each['error']}")
             elif path.parent.name == "trainings":
                 found.setdefault(name_of(each["method"]), {})[each["seed"]] = each
-        return cls(about, found, errors, reference["tasks"])
+        return cls(about, found, errors, reference["tasks"], reference["groups"])
 
     def rates(self, method: str, at: str, turn: int, seeds: Sequence[int], sets: str) -> list[Tasks]:
         """Pass@1 at a turn of every task, a mapping for each seed."""
         tables = [self.found[method][seed]["at"][at]["tasks"][sets] for seed in seeds]
         return [{task: [turns[turn]] for task, turns in table.items()} for table in tables]
 
+    def crossed(self, sets: str, tables: Sequence[Tasks], others: Sequence[Tasks] = ()) -> Interval | None:
+        """The mean over trainings and the tasks that all have; of the intervals by task and by group of tasks
+        the wider one.
+        """
+        common = [task for task in tables[0] if all(task in each for each in (*tables, *others))]
+        if not common:
+            return None
+        values, more = ([[each[task][0] for task in common] for each in part] for part in (tables, others))
+        groups = [self.groups[sets].get(task) for task in common]
+        units = [None] if None in groups or len({*groups}) < 2 else [None, groups]
+        found = [crossed_mean(values, more or None, each) for each in units]
+        return max((each for each in found if each.lo == each.lo), key=_width, default=found[0])
+
     def seeds(self, method: str, at: str) -> list[int]:
         """Seeds that have a result."""
         return sorted(seed for seed, each in self.found[method].items() if at in each["at"])
 
 
-def _crossed(tables: Sequence[Tasks], others: Sequence[Tasks] = ()) -> Interval | None:
-    """The mean over trainings and the tasks that all have."""
-    common = [task for task in tables[0] if all(task in each for each in (*tables, *others))]
-    if not common:
-        return None
-    values, more = ([[each[task][0] for task in common] for each in part] for part in (tables, others))
-    return crossed_mean(values, more or None)
+def _width(found: Interval) -> float:
+    return found.hi - found.lo
 
 
 @dataclass(frozen=True)
@@ -96,13 +105,15 @@ def rows(results: Results, at: str, sets: str) -> Iterator[Row]:
         seeds = results.seeds(method, at)
         if not seeds:
             continue
-        turns = [_crossed(results.rates(method, at, turn, seeds, sets)) for turn in range(count)]
+        turns = [results.crossed(sets, results.rates(method, at, turn, seeds, sets)) for turn in range(count)]
         final = results.rates(method, at, count - 1, seeds, sets)
         both = sorted({*seeds} & {*(results.seeds(ANCHOR, at) if ANCHOR in results.found else [])})
         pair = [results.rates(name, at, count - 1, both, sets) for name in (method, ANCHOR)] if both else []
-        to_anchor = _crossed(*pair) if pair and method != ANCHOR else None
+        to_anchor = results.crossed(sets, *pair) if pair and method != ANCHOR else None
         given = [results.found[method][seed] for seed in seeds]
-        made.append(Row(method, at, len(seeds), turns, _crossed(final, [last]), to_anchor, given))
+        made.append(
+            Row(method, at, len(seeds), turns, results.crossed(sets, final, [last]), to_anchor, given)
+        )
     yield from sorted(made, key=lambda row: -(row.gain.mean if row.gain else -1))
 
 
@@ -123,7 +134,8 @@ def markdown(results: Results, at: str, sets: str) -> str:
         "|---|---|---|" + "---|" * (count + 6),
     ]
     of_reference = [
-        _crossed([{task: [turns[turn]] for task, turns in reference.items()}]) for turn in range(count)
+        results.crossed(sets, [{task: [turns[turn]] for task, turns in reference.items()}])
+        for turn in range(count)
     ]
     shown = " | ".join(f"{100 * each.mean:.1f}" if each else "" for each in of_reference)
     lines.append(f"| reference |  |  | {shown} |  |  |  |  |  |  |")

@@ -219,7 +219,10 @@ def bench_folder(out, seeds, *, asked=5, error=False):
     about |= {"command": "cobalt bench methods", "versions": {"cobalt": "1"}, "machine": "2 cores"}
     (out / "bench.json").write_text(json.dumps(about))
     tasks = {str(n): [0.0, 0.25, 0.25] for n in range(40)}
-    (out / "reference.json").write_text(json.dumps({"tasks": {"heldout": tasks}}))
+    groups = {str(n): str(n // 2) for n in range(40)}
+    (out / "reference.json").write_text(
+        json.dumps({"tasks": {"heldout": tasks}, "groups": {"heldout": groups}})
+    )
     (out / "trainings").mkdir()
     for method, share in (("cobalt", 0.75), ("mt_grpo", 0.5)):
         for seed in range(seeds):
