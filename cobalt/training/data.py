@@ -40,7 +40,7 @@ class DataCheck:
     mean_prompt: float
     longest_prompt: int
     sha256: str
-    first: dict[str, Any] = field(default_factory=dict)
+    first: dict[str, Any] = field(default_factory=dict, compare=False)
 
 
 def check_files(paths: Any, *, what: str, validation: bool, dialogues: bool = False) -> Any:

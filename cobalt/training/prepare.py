@@ -123,7 +123,7 @@ def _divisor(number: int, bound: int) -> int:
     return next((d for d in range(min(number, bound), 0, -1) if number % d == 0), 1)
 
 
-def _rows(config: Any, tokenizer: Any, notes: list[str], *, whole_info: bool) -> dict[str, DataCheck]:
+def _rows(config: Any, tokenizer: Any, notes: list[str], *, whole_info: bool = False) -> dict[str, DataCheck]:
     """The rows of training and validation that fit; perturbed contexts mixed in where asked for.
     ``whole_info``: with all fields of ``extra_info``.
     """
