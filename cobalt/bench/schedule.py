@@ -79,7 +79,7 @@ def name_of(method: str) -> str:
 
 def last_turn(result: dict[str, Any], at: str, name: str) -> float:
     """Pass@1 at the last turn of a result."""
-    return mean(turns[-1] for turns in result["at"][at]["tasks"][name].values())
+    return float(mean(turns[-1] for turns in result["at"][at]["tasks"][name].values()))
 
 
 @dataclass

@@ -92,7 +92,7 @@ class Row:
 
     def mean_of(self, name: str) -> float:
         """Mean over seeds of what was spent: `step`, `programs`, `cpu_s`, `wall_s`."""
-        return mean(each["at"][self.at][name] for each in self.results)
+        return float(mean(each["at"][self.at][name] for each in self.results))
 
 
 def rows(results: Results, at: str, sets: str) -> Iterator[Row]:
@@ -212,8 +212,8 @@ def draw(results: Results, path: Path) -> bool:
             left.annotate(text, place, (5, 4), textcoords="offset points", fontsize=9)
     left.set(xlabel="CPU seconds, data included", ylabel="points over the reference, last turn")
     left.set_title("equal samples", loc="left", fontsize=10)
-    for place, row in enumerate(right):
-        _bar(other, row.gain, place, upright=False)
+    for number, row in enumerate(right):
+        _bar(other, row.gain, number, upright=False)
     other.set_yticks(range(len(right)), [f"{row.name}  {numbers[row.name]}" for row in right])
     other.invert_yaxis()
     other.set_xlabel("points over the reference, last turn")
