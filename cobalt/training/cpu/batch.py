@@ -10,7 +10,6 @@ while verdicts on finished ones arrive. An error reaches the trainer and ends th
 from __future__ import annotations
 
 import asyncio
-import os
 import threading
 import time
 from concurrent.futures import Future
@@ -25,10 +24,10 @@ from verl.utils.config import omega_conf_to_dataclass
 from verl.utils.tensordict_utils import list_of_dict_to_tensordict
 
 from cobalt.engines.base import derived_seed
-from cobalt.engines.sampler import BatchSampler, SampledRow
+from cobalt.engines.sampler import SampledRow
 from cobalt.errors import InfraError
 from cobalt.training import tree
-from cobalt.training.cpu.engine import load_weights
+from cobalt.training.cpu.engine import load_sampler, load_weights
 from cobalt.training.dialogue import Dialogue, DialogueSettings, Judge, served_context
 from cobalt.training.scoring import EXPOSED, Score, make_scorer
 from cobalt.training.trainer import TIMING_TAG
@@ -58,17 +57,6 @@ class Sampling:
 Samples = list[tuple[Dialogue, Score]]  # each with its score
 _COMPARED = 8  # dialogues of the first batch
 KEPT = ("uid", "data_source", "reward_model", "index", "global_steps")  # of a row, for verl's later steps
-
-
-def load_sampler(model_path: str, tokenizer: Any, max_context: int) -> BatchSampler:
-    """A sampler in fp32."""
-    from transformers import AutoModelForCausalLM
-
-    torch.set_num_threads(int(os.environ.get("OMP_NUM_THREADS", "1")))
-    model = AutoModelForCausalLM.from_pretrained(
-        model_path, dtype=torch.float32, attn_implementation="sdpa"
-    ).eval()
-    return BatchSampler(model, tokenizer, max_context)
 
 
 class BatchManager:
