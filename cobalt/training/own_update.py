@@ -21,8 +21,8 @@ from cobalt.training.tree import leaves_below
 
 NAME = "cobalt_own"
 ADVANTAGE, LOSS = "cobalt.advantage", "cobalt.policy_loss"
-# Estimators by the names that they had before, and the section with their constants.
-_EARLIER = {"cobalt_verpo": ("cobalt.recipes.verpo:advantage", "verpo")}
+# Estimators by the names that they had before; a section of the module's name has their constants.
+_EARLIER = {"cobalt_verpo": "cobalt.recipes.verpo:advantage"}
 _SWITCHES = (  # setting, the setting of verl's in whose place it stands
     (ADVANTAGE, "algorithm.adv_estimator"),
     (LOSS, "actor_rollout_ref.actor.policy_loss.loss_mode"),
@@ -40,7 +40,7 @@ def choose(config: Any, given: Callable[[str], bool]) -> None:
 
     for setting, of_verl in _SWITCHES:
         value, chosen = OmegaConf.select(config, setting), OmegaConf.select(config, of_verl)
-        earlier = _EARLIER.get(chosen, (None, ""))[0]
+        earlier = _EARLIER.get(chosen)
         if given(of_verl) and chosen != NAME:
             if value not in (None, earlier) and given(setting):
                 raise InputError(f"{setting}={value} and {of_verl}={chosen}: give one of them")
@@ -51,7 +51,8 @@ def choose(config: Any, given: Callable[[str], bool]) -> None:
         if value is not None:
             OmegaConf.update(config, of_verl, NAME)
     cobalt = config.cobalt
-    for spec, section in _EARLIER.values():
+    for spec in _EARLIER.values():
+        section = spec.partition(":")[0].rpartition(".")[2]
         if cobalt.advantage == spec:
             with open_dict(cobalt):
                 cobalt.constants = {**cobalt[section], **(cobalt.get("constants") or {})}

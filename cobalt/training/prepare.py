@@ -76,16 +76,18 @@ def prepare(config: Any) -> tuple[Plan, list[str]]:
     if offline:
         notes.append(f"objective: {settings.offline.objective}; nothing is sampled or run")
         return plan, notes
+    return plan, [*notes, *_rewarding(settings), *check_own(config), _canary(settings, train.first)]
+
+
+def _rewarding(settings: Any) -> list[str]:
+    """Notes on what rewards are made of."""
     what = f"profile {settings.reward_profile}" if settings.reward is None else settings.reward
-    notes.append(f"reward: {what}, evaluator {settings.evaluator}")
-    notes += [f"constants: {', '.join(f'{k}={v}' for k, v in settings.constants.items())}"] * bool(
-        settings.constants
-    )
+    notes = [f"reward: {what}, evaluator {settings.evaluator}"]
+    if settings.constants:
+        notes.append(f"constants: {', '.join(f'{k}={v}' for k, v in settings.constants.items())}")
     if settings.token_counter == "policy":
         notes.append("tokens in the reward are counted with the policy's tokenizer, not with o200k_base")
-    notes += check_own(config)
-    notes.append(_canary(settings, train.first))
-    return plan, notes
+    return notes
 
 
 def _write_back(config: Any, checks: dict[str, DataCheck], plan: Plan) -> None:

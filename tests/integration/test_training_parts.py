@@ -424,8 +424,9 @@ def test_a_tree_of_the_batch_path_samples_and_judges_shared_programs_once(batch_
     plain, judge, asked = batch_path.dialogue, batch_path.judge, []
     batch_path.dialogue = judge.settings = replace(plain, branches=(2, 3, 1), every_turn=True)
     batch_path.judge = SimpleNamespace(
-        after_turn=lambda made, row: asked.append(made.leaf) or judge.after_turn(made, row), total=judge.total
-    )
+        after_turn=lambda made, row: asked.append(made.leaf) or judge.after_turn(made, row),
+        total=judge.total, text=judge.text, end=judge.end,
+    )  # fmt: skip
     try:
         samples, _ = batch_path._dialogues(dialogue_rows(2), Sampling(6, 1.0, 1.0, 7, False))
     finally:
@@ -477,7 +478,7 @@ def test_what_a_server_renders_is_compared_with_what_is_trained(batch_path, monk
         for text, ids in (("5</think>1" if thought else "1", [*thought, *answer]), ("1", answer)):
             made.add_response(ids, [-1.0] * len(ids), text)
             if len(made.texts) == 1:
-                made.said.append("1")
+                made.since += [{"role": "assistant", "content": text}, {"role": "user", "content": "1"}]
                 made.add_feedback(next_turn_ids(tokenizer, "1", end, end.token), batch_path.dialogue)
         return made
 

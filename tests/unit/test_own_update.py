@@ -15,6 +15,7 @@ from cobalt.rewards.records import Rollout, Turn
 from cobalt.training import own_update, tree
 from cobalt.training.config import compose
 from cobalt.training.dialogue import Dialogue, DialogueSettings
+from cobalt.training.method import OFFERED
 from cobalt.training.scoring import Score
 
 HOWTO = Path(__file__).parents[2] / "docs" / "howto" / "estimator_and_loss.md"
@@ -198,7 +199,7 @@ def howto(tmp_path):
         assert len(text.splitlines()) <= 40
 
     def get(spec, setting="cobalt.advantage"):
-        offered = own_update.OF_LOSS if setting == own_update.LOSS else own_update.OF_ADVANTAGE
+        offered = OFFERED[setting.removeprefix("cobalt.")]
         return load(f"{tmp_path}/{spec}", setting, offered)
 
     return get

@@ -14,6 +14,7 @@ from cobalt.config import recipes
 from cobalt.errors import InputError
 from cobalt.own import load
 from cobalt.rewards.cobalt import PLAIN, PUBLISHED, shaped_reward
+from cobalt.text import load_tokenizer
 from cobalt.training import method, reward
 from cobalt.training.config import choices, compose
 from cobalt.training.dialogue import Dialogue, Judge
@@ -125,7 +126,7 @@ def test_a_dialogue_says_which_turn_it_is_and_what_was_shown(tmp_path):
     made = own(tmp_path, code)
     dialogue = Dialogue([1])
     scorer = Scorer(Scripted(RIGHT, RIGHT), profile=PLAIN, count_tokens=len, reward=made)
-    judge = Judge(scorer, None, None)
+    judge = Judge(scorer, load_tokenizer(str(ROOT / "models/tiny-reference")), None)
     judge.settings = type("Settings", (), {"turns": 2, "every_turn": True})
     judge._show = lambda *_: _shown(dialogue)
     for _ in range(2):
@@ -223,6 +224,9 @@ def test_the_built_in_recipes_say_what_they_train_on():
     assert said == {
         "cobalt": "contexts", "cobalt_ptb": "contexts", "mt_grpo": "statements", "verpo": "statements",
         "single_turn_grpo": "statements", "offline_rl": "stored", "rejection_sft": "stored",
+        "cocos": "statements", "dr_grpo": "contexts", "dynamic_sampling": "contexts", "echo": "statements",
+        "maxrl": "contexts", "murphy": "statements", "noise_corrected": "contexts", "prefix_rl": "contexts",
+        "rloo": "contexts", "rltf_sd": "stored",
     }  # fmt: skip
 
 

@@ -157,7 +157,7 @@ ONLINE, GPUS = ("multi_turn", "cpu", "tiny", {}), ("multi_turn", "gpu", "publish
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("other", "cpu", "tiny", {}), "recipe 'other' is unknown; there are: cobalt, cobalt_ptb, mt_grpo"),
+        (("other", "cpu", "tiny", {}), "recipe 'other' is unknown; there are: cobalt, cobalt_ptb, "),
         (("multi_turn", "tpu", "tiny", {}), "profile 'tpu'"),
         ((*ONLINE, ["data.train_batch_sise=8"]), "train_batch_sise"),
         ((*ONLINE, ["nonsense"]), "nonsense"),
