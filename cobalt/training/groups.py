@@ -50,7 +50,8 @@ def masked_keys(keys: list[str], masked: list[bool]) -> set[str]:
 @dataclass
 class Sampled:
     """What the generation batches of a step gave: ``sampled`` groups, of which ``dropped`` had no contrast;
-    ``rows`` (key, tag) that are left, of the ``groups``; ``lost`` samples without a verdict.
+    ``rows`` (key, tag) that are left, of the ``groups``; ``lost`` samples without a verdict; ``programs``
+    that the policy wrote, each once where rollouts share it.
     """
 
     rows: list[tuple[str, Any]] = field(default_factory=list)
@@ -58,6 +59,7 @@ class Sampled:
     records: dict[str, Any] = field(default_factory=dict)
     timing: dict[str, float] = field(default_factory=dict)
     lost: int = 0
+    programs: int = 0
     sampled: int = 0
     dropped: int = 0
     batches: int = 0

@@ -219,7 +219,9 @@ class LoudReplayBuffer(ReplayBuffer):
             asked = min(batch_size, 2 * missing)
             self.refill_fn(asked)
         advantages.remember(made.records)
-        metrics.update(batch_metrics(made.infos) | made.timing | {"reward/masked": float(made.lost)})
+        metrics.update(batch_metrics(made.infos) | made.timing)
+        metrics["reward/masked"] = float(made.lost)
+        metrics["rollout/programs"] = float(made.programs)
         if self.contrast is not None:
             metrics.update(made.filtered(batch_size, self.contrast, global_steps))
         surplus = {uid for uid in list(made.groups)[batch_size:]}
@@ -259,6 +261,7 @@ class LoudReplayBuffer(ReplayBuffer):
         made.timing = {name: value + made.timing.get(name, 0.0) for name, value in timing.items()}
         made.rows += [row for row in zip(batch.keys, batch.tags, strict=True) if row[0] not in gone]
         made.records |= records
+        made.programs += sum(not turn.shared for each in records.values() for turn in each.turns)
         made.infos += infos
         made.sampled, made.batches = made.sampled + asked, made.batches + 1
 
