@@ -1,6 +1,6 @@
 """Simulate how often 95 % intervals of rates and of paired differences hold the truth.
 
-python benchmarks/intervals.py [--runs N] [--seed N] [--tasks N ...]
+python benchmarks/intervals.py [--runs N] [--seed N] [--tasks N ...] [--trainings]
 
 A simulated benchmark draws for every task its chance of being solved, and its completions by that chance; the
 truth is the mean over all tasks that there could be. Beside the intervals of `cobalt.stats` stand Student's t
@@ -11,7 +11,8 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -140,13 +141,82 @@ def table(sizes: list[int], runs: int, seed: int) -> Iterator[str]:
             )
 
 
+@dataclass(frozen=True)
+class Crossed:
+    """Trainings by tasks: a training solves a share `gain` (deviation over trainings `spread`) of what its
+    reference leaves unsolved, of which share `own` is chosen by the training and not by the task.
+    """
+
+    gain: float
+    spread: float
+    own: float
+    rate: float = 0.3
+
+    def draw(self, rng: np.random.Generator, seeds: int, tasks: int) -> tuple[Any, Any]:
+        """Rates of a training [seeds][tasks] (one dialogue) and of the reference [1][tasks] (four)."""
+        old = _chances(rng, self.rate, tasks)
+        shares = np.clip(rng.normal(self.gain, self.spread, seeds), 0, 1)[:, None]
+        chosen = np.where(
+            rng.random((seeds, tasks)) < self.own, rng.random((seeds, tasks)), rng.random(tasks)
+        )
+        new = np.where(chosen < shares, 1.0, old)
+        return rng.binomial(1, new).astype(float), rng.binomial(4, old)[None] / 4
+
+    @functools.cached_property
+    def truth(self) -> float:
+        """The gain over all trainings and tasks that there could be."""
+        drawn = np.random.default_rng(1).normal(self.gain, self.spread, 1_000_000)
+        return float(np.clip(drawn, 0, 1).mean()) * (1 - self.rate)
+
+
+def both_resampled(a: Any, b: Any) -> tuple[float, float]:
+    """The percentile bootstrap of trainings and of tasks, independently: the plain hierarchical one."""
+    values = a - b
+    seeds, tasks = values.shape
+    rng = np.random.default_rng(0)
+    of_seeds = rng.multinomial(seeds, np.full(seeds, 1 / seeds), size=1000) / seeds
+    found = ((of_seeds @ values) * _drawn(tasks)[:1000]).sum(axis=1)
+    lo, hi = np.quantile(found, (0.025, 0.975))
+    return lo, hi
+
+
+CROSSED = [(seeds, spread, own) for seeds in (2, 3, 5) for spread in (0.0, 0.03, 0.1) for own in (0.0, 0.5)]
+
+
+def crossed_table(
+    runs: int, seed: int, tasks: int = 300, cases: Sequence[tuple[int, float, float]] = CROSSED
+) -> Iterator[str]:
+    """Lines of a Markdown table: gains of several trainings on the same tasks."""
+    yield "| trainings | spread | of the task | in | width | both resampled | gain found |"
+    yield "|---:|---:|---:|---:|---:|---:|---:|"
+    for seeds, spread, own in cases:
+        each = Crossed(0.3, spread, own)
+        rng, held = np.random.default_rng(seed), []
+        for _ in range(runs):
+            a, b = each.draw(rng, seeds, tasks)
+            found = stats.crossed_mean(a.tolist(), b.tolist())
+            ends = np.array([found[1:3], both_resampled(a, b)])
+            inside = (ends[:, 0] <= each.truth) & (ends[:, 1] >= each.truth)
+            held.append([*inside, found.hi - found.lo, found.lo > 0])
+        ours, plain, width, power = np.mean(held, axis=0)
+        yield (
+            f"| {seeds} | {100 * spread:g} % | {100 * (1 - own):.0f} % | {100 * ours:.1f} | "
+            f"{100 * width:.1f} | {100 * plain:.1f} | {100 * power:.0f} % |"
+        )
+
+
 def main(argv: list[str] | None = None) -> int:
     """The command line; returns the exit code."""
     flags = parser("Simulate how often 95 % intervals of rates and paired differences hold the truth.")
     flags.add_argument("--runs", type=positive_int, default=500, help="simulated benchmarks of a kind")
     flags.add_argument("--seed", type=int, default=0, help="of the simulation")
     flags.add_argument("--tasks", type=positive_int, nargs="+", default=list(SIZES), help="numbers of tasks")
+    flags.add_argument("--trainings", action="store_true", help="intervals over trainings and tasks instead")
     args = flags.parse_args(argv)
+    if args.trainings:
+        for line in crossed_table(args.runs, args.seed):
+            print(line, flush=True)
+        return 0
     for line in table(args.tasks, args.runs, args.seed):
         print(line, flush=True)
     return 0

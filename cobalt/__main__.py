@@ -21,12 +21,12 @@ COMMANDS = {
     "data": ("cobalt.data", "check FILE: its kind and first bad rows; fields: table of all fields"),
     "doctor": ("cobalt.doctor", "what this machine gives: isolation, limits, versions"),
     "compare": ("cobalt.evaluation.compare", "paired differences of runs, with intervals and tests"),
+    "bench": ("cobalt.bench.cli", "methods compared at equal samples and at equal seconds"),
     "report": ("cobalt.report.build", "one static folder with charts, tables and every trajectory"),
 }
 # words that people try -> where the thing is
 ELSEWHERE = {
-    "bench": "python benchmarks/NAME.py (docs/benchmarks.md)",
-    "study": "scripts/study_tiny.sh",
+    "study": "cobalt bench methods",
     "picture": "python scripts/picture.py",
     "judge": "python run_llm_judge.py",
 }

@@ -22,6 +22,8 @@ from typing import Any
 
 from cobalt.errors import InputError
 
+_BESIDE = "looked beside the recipe and in PYTHONPATH"
+
 
 @dataclass(frozen=True)
 class Own:
@@ -44,6 +46,15 @@ class Own:
         given = {name: value for name, value in offered.items() if name in self.takes}
         return self.function(**given, **self.constants)
 
+    @property
+    def about(self) -> dict[str, str]:
+        """For a manifest: what it is, where, and of which content."""
+        return {"spec": self.spec, "where": self.where, "sha256": self.sha256}
+
+    def identity(self, kind: str) -> dict[str, str]:
+        """For settings that a continued run must share: its name and content, wherever the file lies."""
+        return {f"{kind}_function": self.spec.rpartition(":")[2], f"{kind}_sha256": self.sha256}
+
 
 def is_spec(text: str) -> bool:
     """Whether a word has the form ``FILE.py:NAME`` or ``MODULE:NAME``."""
@@ -58,31 +69,65 @@ def absolute(spec: str, folder: Path) -> str:
     ``folder``. A module stays as it is.
     """
     place, _, name = spec.rpartition(":")
-    return f"{(folder / place).resolve()}:{name}" if place.endswith(".py") else spec
+    return f"{(folder / Path(place).expanduser()).resolve()}:{name}" if place.endswith(".py") else spec
 
 
-def find(spec: str, setting: str) -> Any:
-    """What ``spec`` names. Raises InputError, which begins with ``setting``, where there is no such file,
-    module or name, or where importing it fails (with the line).
+def find(spec: str, said: str, looked: str = _BESIDE) -> Any:
+    """What ``spec`` names. Raises InputError, which begins with ``said``, where there is no such file, module
+    (``looked``: where) or name, or where importing it fails (with the line).
     """
     if not is_spec(spec):
-        raise InputError(f"{setting}={spec}: must be FILE.py:NAME or MODULE:NAME")
+        raise InputError(f"{said}: must be FILE.py:NAME or MODULE:NAME")
     place, _, name = spec.rpartition(":")
+    module = imported(place, said, looked)
+    if not hasattr(module, name):
+        raise InputError(f"{said}: {place} has no {name}")
+    return getattr(module, name)
+
+
+def imported(place: str, said: str, looked: str = _BESIDE) -> ModuleType:
+    """The module in a file, or of a name. Raises InputError as `find` does."""
     try:
-        module = _of_file(Path(place)) if place.endswith(".py") else importlib.import_module(place)
+        return _of_file(Path(place)) if place.endswith(".py") else importlib.import_module(place)
     except InputError as error:
-        raise InputError(f"{setting}={spec}: {error}") from None
+        raise InputError(f"{said}: {error}") from None
     except ModuleNotFoundError as error:
         if error.name is None or not f"{place}.".startswith(f"{error.name}."):
-            raise InputError(f"{setting}={spec}: {_fault(error)}") from error
-        raise InputError(
-            f"{setting}={spec}: there is no module {place} (looked beside the recipe and in PYTHONPATH)"
-        ) from None
+            raise InputError(f"{said}: {_fault(error)}") from error
+        raise InputError(f"{said}: there is no module {place} ({looked})") from None
+    except (Exception, SystemExit) as error:
+        raise InputError(f"{said}: {_fault(error)}") from error
+
+
+def as_file(spec: str, folder: Path | None) -> str:
+    """The same as FILE.py:NAME where it names a module in ``folder`` that PYTHONPATH has not: for a process
+    that asks for several folders' modules of one name.
+    """
+    place, _, name = spec.rpartition(":")
+    file = folder / f"{place}.py" if folder is not None and place.isidentifier() else None
+    if file is None or not file.is_file() or importlib.util.find_spec(place) is not None:
+        return spec
+    return f"{file}:{name}"
+
+
+def rows_of(spec: str, split: str) -> list[dict[str, Any]]:
+    """The rows that the class named by ``spec`` has for a split: its ``tasks(split)``.
+
+    Raises InputError, with ``file:line``, where there is no such class, it fails, or gives something else.
+    """
+    found = find(spec, f"tasks={spec}")
+    where = place_of(found)
+    if not hasattr(found, "tasks"):
+        raise InputError(f"{where}: tasks={spec}: lacks tasks(split) -> rows")
+    made = found() if isinstance(found, type) else found
+    own = bind(made.tasks, spec, "tasks", ("split",))
+    try:
+        rows = list(own(split=split))
     except Exception as error:
-        raise InputError(f"{setting}={spec}: {_fault(error)}") from error
-    if not hasattr(module, name):
-        raise InputError(f"{setting}={spec}: {place} has no {name}")
-    return getattr(module, name)
+        raise InputError(fault_in(own, error)) from error
+    if not all(isinstance(row, dict) for row in rows):
+        raise InputError(f"{own.where}: tasks={spec}: must give rows as dictionaries")
+    return rows
 
 
 def load(
@@ -97,7 +142,17 @@ def load(
     Of ``constants`` it gets those that it has parameters for. Raises InputError, with ``file:line``, for what
     cannot be called, or has a parameter without default that is not offered.
     """
-    function = find(spec, setting)
+    return bind(find(spec, f"{setting}={spec}"), spec, setting, offered, constants)
+
+
+def bind(
+    function: Any,
+    spec: str,
+    setting: str,
+    offered: Collection[str],
+    constants: Mapping[str, Any] | None = None,
+) -> Own:
+    """`load` of a function that is at hand, as the method of an object."""
     if not callable(function):
         raise InputError(f"{setting}={spec}: is no function")
     where = place_of(function)
@@ -160,12 +215,14 @@ def sha256_of(thing: Any) -> str:
 
 def _of_file(path: Path) -> ModuleType:
     """The module in a file, imported once per process; files beside it can be imported by it."""
-    name = f"cobalt_own_{hashlib.sha256(str(path.resolve()).encode()).hexdigest()[:12]}_{path.stem}"
+    if not path.is_file():
+        raise InputError(f"there is no file {path}")
+    of = hashlib.sha256(str(path.resolve()).encode() + path.read_bytes())  # a changed file is another module
+    name = f"cobalt_own_{of.hexdigest()[:12]}_{path.stem}"
     if name in sys.modules:
         return sys.modules[name]
     found = importlib.util.spec_from_file_location(name, path)
-    if not path.is_file() or found is None or found.loader is None:
-        raise InputError(f"there is no file {path}")
+    assert found is not None and found.loader is not None  # of a name that ends with .py
     module = importlib.util.module_from_spec(found)
     sys.modules[name] = module  # dataclasses and pickle look there
     folder = str(path.resolve().parent)
@@ -179,7 +236,7 @@ def _of_file(path: Path) -> ModuleType:
     return module
 
 
-def _fault(error: Exception) -> str:
+def _fault(error: BaseException) -> str:
     frames = [
         frame for frame in traceback.extract_tb(error.__traceback__) if "importlib" not in frame.filename
     ]

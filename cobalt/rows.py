@@ -20,12 +20,14 @@ from typing import Any, TypeVar, overload
 from cobalt.errors import InputError
 from cobalt.files import StrPath, file_sha256
 from cobalt.hub import DATA_SUFFIXES, folder_table, hub_file, hub_table, is_hub_name
+from cobalt.own import absolute, rows_of
 
 Row = dict[str, Any]
 Raw = bytes | Row  # a line that is not parsed yet, or a row of a table
 _T = TypeVar("_T")
 
-INPUT_HELP = "JSONL or Parquet file, folder, or data set of the hub (owner/name[:split])"
+INPUT_HELP = "JSONL or Parquet file, folder, data set of the hub (owner/name[:split]), or FILE.py:NAME"
+_OWN_SPLITS = ("train", "dev", "heldout")
 _BOM = b"\xef\xbb\xbf"
 _SPLIT = re.compile(r"[\w.+/\-\[\]%]+")
 _BATCH_ROWS = 64
@@ -79,7 +81,8 @@ class Rows:
 
 def open_rows(spec: StrPath, prefer: Sequence[str] = ("train",)) -> Rows:
     """Open `NAME[:split]`: a file, a folder, or a data set of the hub (`owner/name`, `owner/name:split`,
-    `owner/name:file.jsonl`).
+    `owner/name:file.jsonl`), or `FILE.py:NAME`, a class of the user's own with `tasks(split)`, for split
+    train, dev or heldout.
 
     Without a split, a set with one split gives that one, one with several the first that it has of `prefer`.
     Raises InputError for a name that is none of these, an unknown split (with the list of splits), and a hub
@@ -89,6 +92,9 @@ def open_rows(spec: StrPath, prefer: Sequence[str] = ("train",)) -> Rows:
     name, split = text, None
     if not os.path.exists(text) and ":" in text:
         head, _, tail = text.rpartition(":")
+        if head.endswith(".py") and os.path.exists(head):
+            splits = [each for each in prefer if each in _OWN_SPLITS]
+            return Rows(text, table=rows_of(absolute(text, Path.cwd()), (splits or ["train"])[0]))
         if head and _SPLIT.fullmatch(tail):
             name, split = head, tail
 

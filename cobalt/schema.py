@@ -223,7 +223,8 @@ class GroupRow(TypedDict, total=False):
     completions: Annotated[
         list[dict[str, Any]],
         Doc(
-            "`text`, `pass_rate` in [0, 1]; of CodeNet also `status`, `cpu_time` (ms), `parses`",
+            "`text`, `pass_rate` in [0, 1]; of CodeNet also `status`, `cpu_time` (ms), `parses`; of second "
+            "programs `baseline`, the mean pass rate of the first",
             "[n]",
             ours=True,
         ),

@@ -77,6 +77,43 @@ def paired_bootstrap(
     return _bounded(_rates(a, "a") - _rates(b, "b"), clusters, -1, n, seed)
 
 
+def crossed_mean(
+    rates: Sequence[Sequence[float]],
+    others: Sequence[Sequence[float]] | None = None,
+    clusters: Sequence[Hashable] | None = None,
+) -> Interval:
+    """Mean over trainings and tasks of rates in [0, 1], [trainings][tasks], the same tasks in each; with
+    `others` of their differences, one row of it for every training, or one for all. `clusters` names the
+    cluster of each task, as in `paired_bootstrap`.
+
+    The interval holds for other trainings and other tasks. Its distance from the mean is, on each side, the
+    root of the sum of squares of two: over tasks, whose values are means over trainings, that of
+    `clustered_mean` or `paired_bootstrap`; over trainings, whose values are means over tasks, Student's (the
+    distances are combined as Zou and Donner do, 2008). Chance within a training and task is in both, so the
+    interval is rather too wide. Bounds are possible values. Interval and error are nan for fewer than two
+    trainings or MIN_CLUSTERS tasks. Raises ValueError for other shapes or values.
+    """
+    a = np.atleast_2d(np.asarray(rates, dtype=float))
+    b = None if others is None else np.atleast_2d(np.asarray(others, dtype=float))
+    if b is not None and (b.shape[1] != a.shape[1] or len(b) not in (1, len(a))):
+        raise ValueError(f"rates and others must be of the same tasks and trainings: {a.shape}, {b.shape}")
+    # rounding may leave a mean of ones above 1
+    tasks = np.clip(a.mean(axis=0), 0, 1)
+    if b is None:
+        low, by_task = 0.0, clustered_mean(tasks[:, None].tolist(), clusters)
+    else:
+        to = np.clip(b.mean(axis=0), 0, 1)
+        low, by_task = -1.0, paired_bootstrap(tasks.tolist(), to.tolist(), clusters)
+    if len(a) < 2 or math.isnan(by_task.lo):
+        return Interval(by_task.mean, math.nan, math.nan, math.nan)
+    of_trainings = (a if b is None else a - b).mean(axis=1)
+    error = float(of_trainings.std(ddof=1)) / math.sqrt(len(a))
+    half = t_quantile(0.5 + LEVEL / 2, len(a) - 1) * error
+    lo = max(low, by_task.mean - math.hypot(by_task.mean - by_task.lo, half))
+    hi = min(1.0, by_task.mean + math.hypot(by_task.hi - by_task.mean, half))
+    return Interval(by_task.mean, lo, hi, math.hypot(error, by_task.se))
+
+
 def _bounded(values: Any, clusters: Sequence[Hashable] | None, low: float, n: int, seed: int) -> Interval:
     """Mean of values from `low` (0: rates, -1: differences) to 1 with quantiles of n Bayesian bootstraps
     (Rubin 1981) over the clusters and one more, of average size.

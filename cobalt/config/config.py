@@ -11,6 +11,7 @@ from pydantic import Field
 from pydantic.dataclasses import dataclass
 
 from cobalt.config import evaluation_sections as after
+from cobalt.config import recipes
 from cobalt.config import sections as of
 from cobalt.config.sections import KNOWN_KEYS, SPLITS, Count, Text
 from cobalt.engines import ENGINES, OWN
@@ -18,10 +19,7 @@ from cobalt.engines import is_own as is_own_engine
 from cobalt.errors import InputError
 from cobalt.evaluator.client import check_spec
 from cobalt.rewards.cobalt import PROFILES
-from cobalt.training.config import is_own
 
-STORED = ("offline_rl", "rejection_sft")  # recipes that train on stored groups
-ON_CONTEXTS = ("cobalt", "cobalt_ptb")
 GROUP_SIZE = 4  # completions of a stored group
 _NAME = re.compile(r"[A-Za-z0-9][\w.\-]*")
 _RESERVED = ("reference", "perturbed")
@@ -57,7 +55,12 @@ class Config:
     @property
     def on_contexts(self) -> bool:
         """Whether the recipe trains on contexts."""
-        return on_contexts(self.train.recipe)
+        return self.train.trains_on == "contexts"
+
+    @property
+    def on_stored(self) -> bool:
+        """Whether the recipe trains on stored groups."""
+        return self.train.trains_on == "stored"
 
     @property
     def validates_on_trajectories(self) -> bool:
@@ -75,7 +78,7 @@ class Config:
     @property
     def collected(self) -> list[str]:
         """Splits whose tasks the reference answers before training."""
-        given, stored = self.given_trajectories, self.train.recipe in STORED and not self.tasks.has_stored
+        given, stored = self.given_trajectories, self.on_stored and not self.tasks.has_stored
         splits = ["train"] if stored or (self.on_contexts and given["train"] is None) else []
         return splits + (["dev"] if self.validates_on_trajectories and given["dev"] is None else [])
 
@@ -88,11 +91,6 @@ class Config:
         return tuple((f"{stage} ({a} tasks)", f"collect.{b} is given") for a, b in given for stage in stages)
 
 
-def on_contexts(recipe: str) -> bool:
-    """Whether a recipe trains on contexts; recipes of one's own, given as files, do."""
-    return recipe in ON_CONTEXTS or is_own(recipe)
-
-
 def _tasks(config: Config) -> Iterator[str]:
     tasks, family = config.tasks, config.tasks.family
     if family == "taco" and tasks.source is None:
@@ -101,9 +99,9 @@ def _tasks(config: Config) -> Iterator[str]:
         yield "'tasks.source' is missing: family stored reads a folder of CodeNet's layout, or stored groups"
     if tasks.submissions is not None and family != "tiny":
         yield f"'tasks.submissions' are made up for family tiny, not for {family}"
-    if tasks.has_stored and config.train.recipe not in STORED:
-        recipes = " or ".join(STORED)
-        yield f"stored programs ('tasks.family', 'tasks.submissions') need 'train.recipe' {recipes}"
+    if tasks.has_stored and not config.on_stored:
+        known = " or ".join(recipes.that_train_on("stored"))
+        yield f"stored programs ('tasks.family', 'tasks.submissions') need 'train.recipe' {known}"
     if family == "stored" and config.controls.single_turn_training:
         yield "'controls.single_turn_training' needs tasks to train on, which family stored has not"
     if family == "taco" and tasks.heldout is not None:
@@ -162,9 +160,11 @@ def _training(config: Config) -> Iterator[str]:
         )
     if train.steps is not None and train.epochs is not None:
         yield "give either 'train.steps' or 'train.epochs' (the other null)"
-    if train.perturbed_share is not None and recipe != "cobalt_ptb":
-        yield f"'train.perturbed_share' belongs to recipe cobalt_ptb, not to {recipe}"
-    if recipe in STORED and not config.tasks.has_stored and config.collect.samples < GROUP_SIZE:
+    if train.perturbed_share is not None and not train.perturbed:
+        yield f"'train.perturbed_share' belongs to recipes that mix them in (cobalt.ptb.mix), not to {recipe}"
+    if train.perturbed and not config.on_contexts:
+        yield "'train.perturbed' belongs to recipes that train on contexts"
+    if config.on_stored and not config.tasks.has_stored and config.collect.samples < GROUP_SIZE:
         yield (
             f"recipe {recipe} needs 'collect.samples' of at least {GROUP_SIZE}, the size of a stored group, "
             f"got {config.collect.samples}"
@@ -174,13 +174,12 @@ def _training(config: Config) -> Iterator[str]:
         yield f"'train.reward_profile' must be one of {known}, got '{train.reward_profile}'"
     if train.profile == "cpu" and train.gpus is not None:
         yield "'train.gpus' does not go with 'train.profile' cpu"
-    if train.profile == "cpu" and train.lora_rank and recipe not in STORED:
+    if train.profile == "cpu" and train.lora_rank and not config.on_stored:
         yield "'train.lora_rank' needs 'train.profile' gpu: the CPU engine trains all weights"
-    if config.controls.single_turn_training and recipe == "single_turn_grpo":
-        yield (
-            "'controls.single_turn_training' is what recipe single_turn_grpo does anyway: "
-            "switch the control off"
-        )
+    if config.controls.single_turn_training and recipe == recipes.CONTROL:
+        yield f"'controls.single_turn_training' is what recipe {recipe} does anyway: switch the control off"
+    if config.contexts.rule is not None and (other := config.contexts.beside_rule):
+        yield f"'contexts.rule' takes the place of 'contexts.{other}': leave that out"
     if not config.contexts.partial and config.contexts.selection != "max_variance":
         yield "'contexts.selection' has no effect when 'contexts.partial' is false"
 

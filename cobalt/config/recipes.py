@@ -9,8 +9,10 @@ from typing import Any
 import yaml
 
 from cobalt.errors import InputError
-from cobalt.training.config import CONFIG_DIR, is_own
+from cobalt.training.config import ALIASES, CONFIG_DIR, choices, is_own
+from cobalt.training.own_recipe import read as own_recipe
 
+CONTROL = ALIASES["single_turn"]  # the recipe of `controls.single_turn_training`
 _POLICY = "actor_rollout_ref"
 
 
@@ -50,6 +52,8 @@ def read(recipe: str, profile: str, scale: str, overrides: Sequence[str] = ()) -
     fit = fits / f"{scale}_{own.stem}{own.suffix}"
     if fit.is_file():
         values |= _file(fit)
+    elif is_own(recipe):
+        values |= _flat(own_recipe(recipe, choices("recipe")).fits(CONFIG_DIR / "fit").get(scale, {}))
     for given in overrides:
         name, _, value = given.lstrip("+").partition("=")
         values[name] = value
@@ -64,6 +68,8 @@ def sizes(found: Settings) -> dict[str, Any]:
 
     contexts = whole("data.train_batch_size", 1)
     return {
+        "trains_on": found.text("cobalt.trains_on", "contexts"),
+        "perturbed": found.flag("cobalt.ptb.mix"),
         "reward_profile": found.text("cobalt.reward_profile", "published"),
         "contexts": contexts,
         "completions": whole(f"{_POLICY}.rollout.n", 2),
@@ -74,6 +80,12 @@ def sizes(found: Settings) -> dict[str, Any]:
         "lora_rank": whole(f"{_POLICY}.model.lora_rank"),
         "lora_alpha": whole(f"{_POLICY}.model.lora_alpha", 16),
     }
+
+
+def that_train_on(rows: str) -> list[str]:
+    """Names of the built-in recipes that train on ``contexts``, ``statements`` or ``stored`` groups."""
+    found = {name: read(name, "cpu", "tiny") for name in choices("recipe")}
+    return [name for name, settings in found.items() if settings.text("cobalt.trains_on") == rows]
 
 
 def program_tokens(found: Settings) -> int:

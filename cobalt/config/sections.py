@@ -76,6 +76,10 @@ class Tasks:
     """Family `stored`: programs in this language are read."""
     max_groups: Count = 4
     """Family `stored`: groups of four programs that a problem gives at most."""
+    environment: Text | None = None
+    """Says what is run and what is right where tests are not stdin and stdout: a class of your own,
+    `FILE.py:NAME` (from the configuration file's folder) or `MODULE:NAME` (null: as the recipe's
+    `cobalt.environment`, else none; docs/howto/environment.md)."""
     overlap: Literal["refuse", "drop"] = "refuse"
     """Family `files`: a training task whose statement is also among the others is refused (`refuse`) or left
     out (`drop`)."""
@@ -134,6 +138,10 @@ class Model:
     prompts: Text = "tiny"
     """`default`, `tiny` or a file of prompts (docs/reference/prompts.md), for all dialogues, those of online
     trainings too, and for the judge."""
+    feedback: Text | None = None
+    """Writes the user's message after a program: a function of your own, `FILE.py:NAME` (from the
+    configuration file's folder) or `MODULE:NAME`, in all dialogues, those of online trainings too (null: as
+    the recipe's `cobalt.feedback`, else the built-in text; docs/howto/feedback.md)."""
     max_context: Count = 512
     """Tokens of prompt and completion together."""
     thinking: Flag = False
@@ -176,6 +184,10 @@ class Contexts:
     selection: Literal["max_variance", "random", "all"] = "max_variance"
     """Which trajectories of a task are cut: at most four, of the largest variance of pass rates
     (`max_variance`, published), at most four at random, or all candidates."""
+    rule: Text | None = None
+    """Says which trajectories are cut and where, in place of the two above: a function of your own,
+    `FILE.py:NAME` (from the configuration file's folder) or `MODULE:NAME` (null: as the recipe's
+    `cobalt.contexts`, else the published rule; docs/howto/contexts.md)."""
     partial: Flag = True
     """False leaves the slices out: only problem statements are trained on."""
     validation: Literal["trajectories", "openings"] | None = None
@@ -185,14 +197,24 @@ class Contexts:
     max_prompt_tokens: Count | None = None
     """A longer prompt is not cut further (null: as `train.max_prompt_tokens`)."""
 
+    @property
+    def beside_rule(self) -> str:
+        """The first key that says something else than the default and that a rule takes the place of."""
+        others = {"policy": "faithful", "selection": "max_variance", "partial": True}
+        return next((name for name, usual in others.items() if getattr(self, name) != usual), "")
+
 
 @dataclass(frozen=True, config=KNOWN_KEYS, kw_only=True)
 class Train:
     """Training in verl. What is left out is as the recipe says at this `profile` and `scale`."""
 
     recipe: Text = "cobalt"
-    """A recipe of `verl/config/recipe` (docs/recipes.md), or a YAML file of your own, which trains on
-    contexts (docs/howto/recipe.md)."""
+    """A recipe of `verl/config/recipe` (docs/recipes.md), or a YAML file of your own
+    (docs/howto/recipe.md)."""
+    trains_on: Literal["contexts", "statements", "stored"]
+    """Contexts cut from trajectories, statements (also of dialogues), or stored groups of programs."""
+    perturbed: Flag
+    """Whether contexts from perturbed tests are mixed in."""
     profile: Literal["cpu", "gpu"] = "cpu"
     """The hardware: `verl/config/profile`."""
     scale: Literal["tiny", "published"]
@@ -222,7 +244,8 @@ class Train:
     lora_alpha: Count
     """Scale of adapters."""
     perturbed_share: Annotated[Number, Field(ge=0.01, le=1)] | None = None
-    """Share of the training rows that come from perturbed tests, recipe cobalt_ptb (null: the recipe's)."""
+    """Share of the training rows that come from perturbed tests, where they are mixed in (null: the
+    recipe's)."""
     overrides: list[Text] = field(default_factory=list)
     """Settings of verl and of `cobalt.*` (docs/reference/training.md), `key=value`, appended as they are."""
 

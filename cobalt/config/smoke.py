@@ -8,9 +8,10 @@ from typing import Any
 
 import cobalt
 from cobalt.config import recipes
-from cobalt.config.config import STORED, Config
+from cobalt.config.config import Config
 from cobalt.config.sections import SPLITS, Execution, Model, Sampling, Tasks, Train
 from cobalt.training.config import is_own
+from cobalt.training.method import OFFERED
 
 ROOT = Path(cobalt.__file__).resolve().parent.parent
 REFERENCE = ROOT / "models" / "tiny-reference"
@@ -71,12 +72,14 @@ def small(config: Config, folder: Path) -> Config:
 
 def _training(given: Train, folder: Path) -> tuple[Train, int]:
     """Two steps of the recipe at the tiny scale, and the tokens of one of its programs."""
-    overrides = [setting for setting in given.overrides if setting.startswith("cobalt.offline.")]
+    kept = ("cobalt.offline.", "cobalt.constants", *(f"cobalt.{name}=" for name in OFFERED))
+    overrides = [setting for setting in given.overrides if setting.startswith(kept)]
     recipe = str(folder / given.recipe) if is_own(given.recipe) else given.recipe
     found = recipes.read(recipe, "cpu", "tiny", overrides)
     sizes: dict[str, Any] = recipes.sizes(found) | {
         "contexts": 4, "completions": 4, "mini_batches": 1,
-        "lora_rank": given.lora_rank if given.recipe in STORED else 0, "lora_alpha": given.lora_alpha,
+        "lora_rank": given.lora_rank if given.trains_on == "stored" else 0, "lora_alpha": given.lora_alpha,
+        "trains_on": given.trains_on, "perturbed": given.perturbed,
     }  # fmt: skip
     overrides.insert(0, "actor_rollout_ref.actor.ppo_micro_batch_size_per_gpu=16")
     train = Train(

@@ -7,97 +7,29 @@ import random
 import tempfile
 import time
 from array import array
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 from cobalt.cli import Progress, make_progress, parser, positive_int, tell
-from cobalt.contexts.select import SELECTIONS, Selection, candidate_indices, select
-from cobalt.contexts.slice import MAX_PROMPT_TOKENS, POLICIES, PUBLISHED_TURNS, STOPS, Policy, slices
+from cobalt.contexts.rule import BUILT_IN, OFFERED, cuts, open_rule
+from cobalt.contexts.select import SELECTIONS, Selection, candidate_indices
+from cobalt.contexts.slice import MAX_PROMPT_TOKENS, POLICIES, Policy
+from cobalt.contexts.summary import Summary
 from cobalt.contexts.trajectories import Trajectories, read_trajectories
 from cobalt.convert import Rejects, bad_row_flag, in_order, rejected
 from cobalt.errors import InputError
 from cobalt.files import StrPath, replacing, writing
 from cobalt.manifest import write_manifest
 from cobalt.output import refuse_overwriting
+from cobalt.own import Own, load
 from cobalt.rows import INPUT_HELP, Raw, Row, Rows, as_rows, encode_row, open_rows, parsed
-from cobalt.testcases import NUM_PUBLIC
+from cobalt.schema import Message
 from cobalt.text import PromptCounter, load_tokenizer
 
 DEFAULT_MODEL = "Qwen/Qwen3-8B"
 DEFAULT_SEED = 42
-
-_ASSUMED = {
-    "public": f"no 'public_test_cases': {NUM_PUBLIC} public tests assumed",
-    "singles": "no 'exec_results': a task is skipped if every first program passes all tests",
-}
-
-
-@dataclass
-class Summary:
-    """What was built: `tasks` read, those `skipped` because every single-turn sample solved them,
-    trajectories that could have been kept (`candidates`), that were (`kept`, of `tasks_with_trajectories`) or
-    had a program without a verdict (`unjudged`); `contexts` written and their number `by_depth` (programs
-    shown), `stops` of the slicing (see `cobalt.contexts.slice`), tokens of the longest sliced prompt.
-    `assumed` counts tasks by what had to be assumed about them.
-    """
-
-    tasks: int = 0
-    skipped: int = 0
-    candidates: int = 0
-    kept: int = 0
-    tasks_with_trajectories: int = 0
-    contexts: int = 0
-    unjudged: int = 0
-    bad_rows: int = 0
-    by_depth: dict[int, int] = field(default_factory=lambda: dict.fromkeys(range(PUBLISHED_TURNS + 1), 0))
-    stops: dict[str, int] = field(default_factory=lambda: dict.fromkeys(STOPS, 0))
-    assumed: dict[str, int] = field(default_factory=lambda: dict.fromkeys(_ASSUMED, 0))
-    longest_prompt: int = 0
-
-    def add(self, other: Summary) -> None:
-        """Take the counts of another part of the input into account."""
-        for name, value in vars(other).items():
-            mine = getattr(self, name)
-            if isinstance(mine, dict):
-                mine.update({key: mine.get(key, 0) + count for key, count in value.items()})
-            elif name == "longest_prompt":
-                self.longest_prompt = max(mine, value)
-            else:
-                setattr(self, name, mine + value)
-
-    def counts(self) -> dict[str, Any]:
-        """For the manifest."""
-        return {name: value for name, value in vars(self).items() if name != "assumed"}
-
-    @property
-    def warnings(self) -> list[str]:
-        """What was assumed and what is missing, one sentence each."""
-        found = [f"{n} tasks: {_ASSUMED[name]}" for name, n in self.assumed.items() if n]
-        if self.tasks and self.skipped == self.tasks:
-            found.append("every task was skipped, being solved in one turn; harder tasks teach more")
-        elif self.tasks and not self.candidates:
-            found.append(
-                "no trajectory was kept (pass rates must differ, and for training one program pass all), so "
-                "no context shows feedback; more samples, more turns or easier tasks give some"
-            )
-        again = "left out: a program has no verdict (run the hidden-test stage again to retry)"
-        return found + ([f"{self.unjudged} trajectories {again}"] if self.unjudged else [])
-
-    def lines(self) -> list[str]:
-        """The report for a terminal."""
-        kept = f"{self.kept} kept of {self.tasks_with_trajectories} tasks"
-        depths = ", ".join(f"{count} showing {programs}" for programs, count in self.by_depth.items())
-        stops = ", ".join(f"{count} {name}" for name, count in self.stops.items())
-        return [
-            f"tasks: {self.tasks} read, {self.skipped} skipped (every single-turn sample solves them)",
-            f"trajectories: {self.candidates} candidates, {kept}",
-            f"contexts: {self.contexts} (by programs shown: {depths})",
-            f"slicing stopped early: {stops}",
-            f"longest sliced prompt: {self.longest_prompt} tokens",
-        ]
 
 
 @dataclass
@@ -112,13 +44,12 @@ class Built:
 
 @dataclass
 class Builder:
-    """Selects and slices; ``builder((where, raw))`` says what became of a row."""
+    """Cuts by a rule; ``builder((where, raw))`` says what became of a row."""
 
     count: PromptCounter
     is_test: bool
-    policy: Policy
+    rule: Own
     max_prompt_tokens: int
-    selection: Selection = "max_variance"
     seed: int = 0
 
     def __call__(self, item: tuple[str, Raw]) -> Built:
@@ -136,40 +67,43 @@ class Builder:
         counts.tasks += 1
         counts.assumed["public"] += not task.counted_public
         counts.assumed["singles"] += not task.judged_singles
-        if task.solved:
-            counts.skipped += 1
-            return
-        counts.by_depth[0] += 1
-        yield _context(task, 0, 2, 0.0)
+        counts.unjudged += 0 if task.solved else sum(rates is None for rates in task.rates)
+        open_to = [] if task.solved else candidate_indices(task.rates, validation=self.is_test)
+        counts.candidates += len(open_to)
+        known, kept, some = dict[tuple[str, ...], int](), set[int](), False
 
-        counts.unjudged += sum(rates is None for rates in task.rates)
-        counts.candidates += len(candidate_indices(task.rates, validation=self.is_test))
+        def tokens(messages: Sequence[Message]) -> int:
+            key = tuple(message["content"] for message in messages)
+            if key not in known:
+                of = [s for s, each in enumerate(task.conversations) if len(each) >= len(key) > 2 and
+                      each[2] is messages[2]]  # fmt: skip
+                known[key] = self.count(messages, f"{where}: conversations[{of[0] if of else 0}]")
+            return known[key]
+
+        def note(sample: int, reason: str) -> None:
+            kept.add(sample)
+            counts.stops[reason] = counts.stops.get(reason, 0) + 1
+
         draw = random.Random(f"selection {self.seed} {task.task_id!r}")
-        turns = max(PUBLISHED_TURNS, *(len(rates or ()) for rates in task.rates))
-        kept = select(task.rates, validation=self.is_test, selection=self.selection, draw=draw)
+        for sample, programs in cuts(
+            self.rule, task, where, draw, tokens, self.max_prompt_tokens, validation=self.is_test, note=note
+        ):
+            some = True
+            counts.by_depth[programs] = counts.by_depth.get(programs, 0) + 1
+            messages, rates = task.conversations[sample][: 2 + 2 * programs], task.rates[sample]
+            if programs:
+                kept.add(sample)
+                counts.longest_prompt = max(counts.longest_prompt, tokens(messages))
+            yield _context(task, messages, max(rates[:programs]) if programs and rates else 0.0)
+        counts.skipped += not some
         counts.kept += len(kept)
         counts.tasks_with_trajectories += bool(kept)
-        for s in kept:
-            cuts, stop = slices(
-                task.conversations[s],
-                task.rates[s] or (),
-                count_prompt_tokens=partial(self.count, where=f"{where}: conversations[{s}]"),
-                policy=self.policy,
-                max_prompt_tokens=self.max_prompt_tokens,
-                turns=turns,
-            )
-            if stop is not None:
-                counts.stops[stop] += 1
-            for cut in cuts:
-                counts.by_depth[cut.programs] = counts.by_depth.get(cut.programs, 0) + 1
-                counts.longest_prompt = max(counts.longest_prompt, cut.prompt_tokens)
-                yield _context(task, s, cut.messages, cut.prev_best_pass_rate)
 
 
-def _context(task: Trajectories, sample: int, messages: int, prev_best: float) -> Row:
+def _context(task: Trajectories, messages: list[Message], prev_best: float) -> Row:
     return {
         "example_id": task.task_id,
-        "conversation": task.conversations[sample][:messages],
+        "conversation": messages,
         "test_cases": task.test_cases,
         "difficulty": task.difficulty,
         "prev_best_pass_rate": prev_best,
@@ -184,6 +118,7 @@ def build_contexts(
     policy: Policy = "faithful",
     selection: Selection = "max_variance",
     max_prompt_tokens: int = MAX_PROMPT_TOKENS,
+    rule: Own | None = None,
     seed: int = DEFAULT_SEED,
     model_name: str = DEFAULT_MODEL,
     tokenizer: Any = None,
@@ -195,7 +130,8 @@ def build_contexts(
 
     Each task of ``source`` (rows of `cobalt.schema.EvalRow`) that is not skipped gives its opening as a
     context (of any length, as published), then the slices of its kept trajectories (``is_test``, ``policy``,
-    ``selection``, ``max_prompt_tokens``: see `select` and `slices`). Lengths are those of ``tokenizer``, or
+    ``selection``, ``max_prompt_tokens``: see `select` and `slices`); or what ``rule`` says in place of policy
+    and selection (`cobalt.contexts.rule`). Lengths are those of ``tokenizer``, or
     of that of ``model_name``. The order is that of ``random.Random(seed).shuffle``, whatever the number of
     processes (``workers``).
 
@@ -207,15 +143,18 @@ def build_contexts(
     rows = as_rows(source)
     refuse_overwriting(rows.paths, output)
     counter = PromptCounter(load_tokenizer(model_name) if tokenizer is None else tokenizer)
-    builder = Builder(counter, is_test, policy, max_prompt_tokens, selection, seed)
+    published = {"policy": policy, "selection": selection}
+    used = rule or load(BUILT_IN, "contexts", OFFERED, constants=published)
+    builder = Builder(counter, is_test, used, max_prompt_tokens, seed)
     rejects = Rejects(output, on_bad_row)
     summary = _write(rows, output, builder, workers, rejects, progress)
+    summary.own = rule is not None
     rejects.close()
     summary.bad_rows = len(rejects)
     write_manifest(
         output,
         settings={
-            "stage": "contexts", "is_test": is_test, "policy": policy, "selection": selection,
+            "stage": "contexts", "is_test": is_test, **(rule.identity("rule") if rule else published),
             "max_prompt_tokens": max_prompt_tokens, "seed": seed, "on_bad_row": on_bad_row,
             "model_name": model_name if tokenizer is None else str(getattr(tokenizer, "name_or_path", "")),
         },
@@ -223,6 +162,7 @@ def build_contexts(
         counts=summary.counts(),
         extra={"warnings": summary.warnings, "workers": workers}
         | {"wall_s": round(time.perf_counter() - started, 3)}
+        | ({"own": {"contexts": rule.about}} if rule else {})
         | ({} if isinstance(rows.table, list) else {"input": rows.facts()}),
     )  # fmt: skip
     return summary
@@ -276,12 +216,15 @@ def main(argv: list[str] | None = None) -> int:
     flags.add_argument("--model_name", default=DEFAULT_MODEL, help="whose tokenizer measures prompts")
     flags.add_argument("--is_test", action="store_true", help="validation rule: one trajectory per task")
     flags.add_argument(
-        "--policy", choices=POLICIES, default="faithful", help="stop rules: as published, or corrected"
+        "--policy", choices=POLICIES, help="stop rules: as published (faithful, default), or corrected"
     )
     flags.add_argument(
-        "--selection", choices=SELECTIONS, default="max_variance",
-        help="trajectories of a task that are cut: as published, or for ablations",
+        "--selection", choices=SELECTIONS,
+        help="trajectories of a task that are cut: as published (max_variance, default), or for ablations",
     )  # fmt: skip
+    flags.add_argument(
+        "--contexts", metavar="FILE.py:NAME", help="function that says which and where, in place of both"
+    )
     flags.add_argument(
         "--max_prompt_tokens", type=positive_int, default=MAX_PROMPT_TOKENS, help="longest prompt of a slice"
     )
@@ -289,11 +232,15 @@ def main(argv: list[str] | None = None) -> int:
     flags.add_argument("--workers", type=positive_int, help="processes (default: one per core)")
     bad_row_flag(flags)
     args = flags.parse_args(argv)
+    if args.contexts and (args.policy or args.selection):
+        raise InputError("--contexts takes the place of --policy and --selection: leave them out")
+    rule = open_rule(args.contexts, "--contexts")
     with make_progress() as progress:
         summary = build_contexts(
-            open_rows(args.input_file), args.output_file, is_test=args.is_test, policy=args.policy,
-            selection=args.selection, max_prompt_tokens=args.max_prompt_tokens, seed=args.seed,
-            model_name=args.model_name, workers=args.workers or len(os.sched_getaffinity(0)),
+            open_rows(args.input_file), args.output_file, is_test=args.is_test, rule=rule,
+            policy=args.policy or "faithful", selection=args.selection or "max_variance",
+            max_prompt_tokens=args.max_prompt_tokens, seed=args.seed, model_name=args.model_name,
+            workers=args.workers or len(os.sched_getaffinity(0)),
             on_bad_row=args.on_bad_row, progress=progress,
         )  # fmt: skip
     tell(summary.lines() + rejected(summary.bad_rows, args.output_file), summary.warnings)

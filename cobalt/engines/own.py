@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import importlib
 import importlib.util
-import re
 from collections.abc import Callable
 from pathlib import Path
 
@@ -13,6 +11,7 @@ from cobalt.engines.base import ChatEngine
 from cobalt.errors import InputError
 from cobalt.hub import is_hub_name
 from cobalt.models import similar
+from cobalt.own import absolute, find, is_spec
 
 _PARTS = ("name", "chat", "aclose")
 
@@ -20,26 +19,11 @@ _PARTS = ("name", "chat", "aclose")
 def load_own(spec: str) -> Callable[..., ChatEngine]:
     """What `spec` names: called with `model_name` and `base_url` it returns an engine.
 
-    Raises InputError where there is no such file, module or name.
+    Raises InputError where there is no such file, module or name, or it cannot be imported.
     """
-    place, _, name = spec.rpartition(":")
-    if place.endswith(".py"):
-        found = importlib.util.spec_from_file_location(Path(place).stem, place)
-        if not Path(place).is_file() or found is None or found.loader is None:
-            raise InputError(f"engine {spec}: there is no file {place}")
-        module = importlib.util.module_from_spec(found)
-        found.loader.exec_module(module)
-    else:
-        try:
-            module = importlib.import_module(place)
-        except ModuleNotFoundError as error:
-            if error.name is None or not f"{place}.".startswith(f"{error.name}."):
-                raise
-            raise InputError(f"engine {spec}: there is no module {place} (is it in PYTHONPATH?)") from None
-    made: Callable[..., ChatEngine] | None = getattr(module, name, None)
-    if made is None:
-        raise InputError(f"engine {spec}: {place} has no {name}")
+    made: Callable[..., ChatEngine] = find(spec, f"engine {spec}", "is it in PYTHONPATH?")
     if not callable(made):
+        name = spec.rpartition(":")[2]
         raise InputError(f"engine {spec}: {name} is no class or function that returns an engine")
     # The name is often given to the object only.
     _refuse_without(_PARTS[1:] if isinstance(made, type) else (), made, spec)
@@ -52,8 +36,7 @@ def located(engine: str, file: Path, field: str) -> str | None:
     """
     if not is_own(engine):
         return None
-    place, _, name = engine.rpartition(":")
-    spec = f"{(file.parent / place).resolve()}:{name}" if place.endswith(".py") else engine
+    spec = absolute(engine, file.parent)
     try:
         load_own(spec)
     except InputError as error:
@@ -83,9 +66,8 @@ def engine_of(model: str) -> dict[str, str]:
     """
     if model.startswith(("http://", "https://")):
         return {"engine": "openai", "base_url": model}
-    place, colon, name = model.rpartition(":")
-    module = re.fullmatch(r"\w+(\.\w+)*", place) and importlib.util.find_spec(place.partition(".")[0])
-    if colon and name.isidentifier() and (place.endswith(".py") or module):
+    place = model.rpartition(":")[0]
+    if is_spec(model) and (place.endswith(".py") or importlib.util.find_spec(place.partition(".")[0])):
         return {"engine": model}
     folder = Path(model).expanduser()
     if folder.exists():

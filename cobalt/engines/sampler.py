@@ -22,8 +22,8 @@ class SampledRow:
     """One sampled completion.
 
     ``token_ids`` [tokens] ends with the stop token if ``finish_reason`` is ``stop``. ``logprobs`` [tokens]
-    are natural logarithms under the distribution at the sampling temperature (temperature 1 for greedy rows),
-    before nucleus truncation: what a trainer computes for the same tokens.
+    are natural logarithms under the distribution that was sampled from, at its temperature and ``top_p``
+    (greedy rows: temperature 1); with ``top_p`` 1, what a trainer computes for the same tokens.
     """
 
     token_ids: list[int]
@@ -57,8 +57,9 @@ def uniforms(seeds: np.ndarray, step: int) -> np.ndarray:
     return result
 
 
-def draw(logprobs: torch.Tensor, uniform: torch.Tensor, top_p: float) -> torch.Tensor:
-    """Inverse-CDF sample of every row: ``logprobs`` [rows, vocabulary], ``uniform`` [rows] -> ids [rows].
+def draw(logprobs: torch.Tensor, uniform: torch.Tensor, top_p: float) -> tuple[torch.Tensor, torch.Tensor]:
+    """Inverse-CDF sample of every row: ``logprobs`` [rows, vocabulary], ``uniform`` [rows] -> ids [rows], and
+    the logarithm of the mass [rows] that they are drawn from.
 
     ``top_p`` < 1 keeps the smallest set of most probable tokens whose mass reaches it.
     """
@@ -74,7 +75,8 @@ def draw(logprobs: torch.Tensor, uniform: torch.Tensor, top_p: float) -> torch.T
     # "right" steps over tokens without mass; the clamp guards the last one against rounding in the product
     found = torch.searchsorted(cumulative, target, right=True).squeeze(-1)
     places = torch.arange(weights.shape[-1], device=weights.device)
-    return torch.minimum(found, torch.where(weights > 0, places, 0).amax(-1))
+    chosen = torch.minimum(found, torch.where(weights > 0, places, 0).amax(-1))
+    return chosen, cumulative[:, -1].log()
 
 
 class BatchSampler:
@@ -160,7 +162,9 @@ class BatchSampler:
             scaled = torch.log_softmax(logits.float() / (temperature or 1.0), -1)
             if temperature:
                 keys = np.array([row.seed for row in rows], dtype=np.uint64)
-                new = draw(scaled, torch.from_numpy(uniforms(keys, step)).to(scaled.device), top_p)
+                new, mass = draw(scaled, torch.from_numpy(uniforms(keys, step)).to(scaled.device), top_p)
+                if top_p < 1:
+                    scaled = scaled - mass.float().unsqueeze(1)
             else:
                 new = scaled.argmax(-1)
             chances = scaled.gather(1, new.unsqueeze(1)).squeeze(1).tolist()

@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from cobalt.engines.base import Completion, Sampling, without_surrogates
+from cobalt.engines.turn_end import turn_end
 from cobalt.errors import InfraError, InputError
 from cobalt.models import check_model
 from cobalt.schema import Message
@@ -71,7 +72,7 @@ class TransformersEngine:
             max_context or int(model.config.max_position_embeddings),
             max_rows=MAX_BATCH,
         )
-        self._stop_ids = _stop_ids(model, self.tokenizer)
+        self._end = turn_end(self.tokenizer)
         self._threads, self._closed = threads, False
         self._arrivals: queue.SimpleQueue[_Request | None] = queue.SimpleQueue()
         self._thread = threading.Thread(target=self._serve, name="transformers-engine", daemon=True)
@@ -145,7 +146,7 @@ class TransformersEngine:
         def finished(place: int, row: SampledRow) -> None:
             index, sample = divmod(place, sampling.n)
             request = batch[index]
-            text = self.tokenizer.decode(row.token_ids, skip_special_tokens=True)
+            text = self.tokenizer.decode(self._end.written(row.token_ids), skip_special_tokens=True)
             request.made[sample] = Completion(
                 text, row.finish_reason, len(prompts[index]), len(row.token_ids)
             )
@@ -155,7 +156,7 @@ class TransformersEngine:
         self._sampler.generate(
             prompts, [request.sampling.seed or 0 for request in batch],
             n=sampling.n, temperature=sampling.temperature, top_p=sampling.top_p,
-            max_tokens=sampling.max_tokens, stop_ids=self._stop_ids, on_row=finished,
+            max_tokens=sampling.max_tokens, stop_ids=self._end.stop_ids, on_row=finished,
             first=[request.sampling.index for request in batch],
         )  # fmt: skip
 
@@ -213,10 +214,3 @@ def _load(model_path: str) -> tuple[Any, Any]:
     if not tokenizer.chat_template:
         raise InputError(f"--model_name {model_path}: the tokenizer has no chat template")
     return model, tokenizer
-
-
-def _stop_ids(model: Any, tokenizer: Any) -> set[int]:
-    """The tokens that end a completion: those of the generation settings and of the tokenizer."""
-    given = getattr(getattr(model, "generation_config", None), "eos_token_id", None)
-    ids = set(given) if isinstance(given, list | tuple) else {given}
-    return {int(i) for i in ids | {tokenizer.eos_token_id} if i is not None}

@@ -21,6 +21,7 @@ from ray.serve.config import RequestRouterConfig
 
 from cobalt.cluster import allow_slow_start, amounts
 from cobalt.engines.base import CONTEXT_OVERFLOW, STOP, without_surrogates
+from cobalt.engines.turn_end import turn_end
 from cobalt.engines.vllm_engine import DEPLOYMENT
 from cobalt.errors import InputError
 from cobalt.models import check_model
@@ -74,6 +75,7 @@ class VllmEngineActor:
         self._tokenizer = AutoTokenizer.from_pretrained(given.model)
         if not self._tokenizer.chat_template:
             raise InputError(f"model={given.model}: the tokenizer has no chat template")
+        self._end = turn_end(self._tokenizer)
         self._max_len = int(self._engine.model_config.max_model_len)
         self._run, self._ids = uuid.uuid4().hex, itertools.count()
 
@@ -139,7 +141,7 @@ class VllmEngineActor:
         if room > 0:
             params = SamplingParams(
                 **sampling, max_tokens=min(max_tokens, room), seed=seed,
-                output_kind=RequestOutputKind.FINAL_ONLY,
+                output_kind=RequestOutputKind.FINAL_ONLY, stop_token_ids=sorted(self._end.stop_ids),
             )  # fmt: skip
             name = f"{self._run}-{next(self._ids)}"
             outputs = self._engine.generate(TokensPrompt(prompt_token_ids=prompt), params, name)

@@ -19,7 +19,8 @@ from cobalt.evaluation.programs import CODE_FROM, programs_of, with_tests
 from cobalt.evaluation.samples import SampledTasks
 from cobalt.evaluation.summary import report_lines, summarize
 from cobalt.evaluator.checker import PUBLISHED, Rule
-from cobalt.evaluator.client import evaluator_flags
+from cobalt.evaluator.client import environment_flag, evaluator_flags
+from cobalt.evaluator.environment import judged_by, open_environment
 from cobalt.files import atomic_write
 from cobalt.kinds import kind_of
 from cobalt.manifest import check_resume
@@ -108,7 +109,8 @@ async def hidden_tests(
         raise InputError(f"--code_from must be one of {', '.join(CODE_FROM)}, got {code_from!r}")
     source = rows if isinstance(rows, Source) else open_source(rows, code_from, suite)
     check_output(source.paths, output)
-    settings: dict[str, Any] = {"stage": STAGE, "input_sha256": source.sha256, "code_from": code_from}
+    settings: dict[str, Any] = {"stage": STAGE, "input_sha256": source.sha256, "code_from": code_from,
+                                **judged_by(evaluator)}  # fmt: skip
     if per_test:
         settings["per_test"] = True
     if suite != "hidden":
@@ -219,6 +221,7 @@ def main(argv: list[str] | None = None) -> int:
         f"code_list}} of LiveCodeBench): their tasks, HumanEval's too; {SET_HELP}",
     )  # fmt: skip
     evaluator_flags(flags)
+    environment_flag(flags)
     flags.add_argument(
         "--suite", choices=SUITES, default="hidden",
         help="tests to run: the hidden ones, or all, as LiveCodeBench does",
@@ -255,8 +258,14 @@ async def _main(args: Any) -> HiddenTests:
     sampled = SampledTasks(open_rows(args.input_file), args.tasks) if args.tasks else None
     source = open_source(sampled or args.input_file, args.code_from, args.suite)
     check_output(source.paths, args.output_file)
-    rule = args.compare
-    with connect(args.evaluator, workers=args.workers, rule=rule) as evaluator, make_progress() as progress:
+    rule, environment = args.compare, open_environment(args.environment, "--environment")
+    if environment is not None and rule != PUBLISHED:
+        raise InputError("--compare: what is right is said by the --environment; leave one of them out")
+    with (
+        connect(args.evaluator, workers=args.workers, environment=environment, rule=rule) as evaluator,
+        make_progress() as progress,
+    ):
+        evaluator.trial(next(iter(source)))
         outcome = await hidden_tests(
             source, args.output_file, evaluator, code_from=args.code_from, per_test=args.per_test,
             shared_verdicts=not args.no_shared_verdicts, suite=args.suite,

@@ -11,6 +11,7 @@ from typing import Any, Self
 
 from cobalt.errors import InfraError
 from cobalt.evaluator.checker import Rule
+from cobalt.evaluator.runs import Run, RunRequest, text_of
 from cobalt.evaluator.verdict_cache import VerdictCache
 from cobalt.schema import SKIPPED, ExecutionResult, TestResult
 from cobalt.testcases import TestCases
@@ -64,6 +65,42 @@ class Evaluator(ABC):
     ) -> ExecutionResult:
         return await asyncio.wrap_future(self.submit(code, test_cases, rule=rule))
 
+    def submit_run(
+        self,
+        source: str | bytes,
+        stdin: str | bytes = "",
+        *,
+        files: Mapping[str, str | bytes] | None = None,
+        time_s: float | None = None,
+    ) -> Future[Run]:
+        """Start one raw run of a program, never shared; never blocks (see `cobalt.evaluator.runs.Run`).
+
+        ``files``: of its working folder, read-only, by relative path (isolation level `namespaces` only);
+        ``time_s``: CPU seconds, in place of a test's. A fault of ours is the status `infra_error`. Raises
+        BadRequest at once for a request of the wrong shape, InfraError if the evaluator is closed.
+        """
+        if self._closed.is_set():
+            raise InfraError("the evaluator is closed")
+        given = {path: text_of(data) for path, data in (files or {}).items()}
+        return self._start_run(RunRequest(text_of(source), text_of(stdin), given, time_s))
+
+    def run(self, source: str | bytes, stdin: str | bytes = "", **more: Any) -> Run:
+        """`submit_run`, waited for."""
+        return self.submit_run(source, stdin, **more).result()
+
+    @property
+    def plain(self) -> "Evaluator":
+        """The evaluator that runs programs and compares what they print."""
+        return self
+
+    def trial(self, row: Mapping[str, Any]) -> None:  # noqa: B027 - mostly nothing is
+        """Try what is the user's own on a task, if anything is. Raises InputError if that fails."""
+
+    @property
+    def identity(self) -> dict[str, str]:
+        """What else decides its verdicts, for manifests."""
+        return {}
+
     def evaluate_many(self, programs: Iterable[tuple[str | None, Tests]]) -> Iterator[ExecutionResult]:
         """Results in the order of `programs`, which is read only a little ahead of them."""
         window: deque[Future[ExecutionResult]] = deque()
@@ -89,6 +126,16 @@ class Evaluator(ABC):
     @abstractmethod
     def _start(self, code: str, tests: TestCases, rule: Rule | None) -> Future[ExecutionResult]:
         """Begin a run; never blocks."""
+
+    def _start_run(self, request: RunRequest) -> Future[Run]:
+        """Begin a raw run; never blocks."""
+        raise InfraError(f"the evaluator '{self.name}' runs programs on tests only")
+
+    def _count_run(self, run: Run) -> None:
+        with self._lock:
+            self.counters["infra_errors"] += run.status == "infra_error"
+            self.counters["tests"] += run.status != "infra_error"
+            self.counters["cpu_s"] += run.cpu_s
 
     def _count(self, result: ExecutionResult) -> None:
         with self._lock:

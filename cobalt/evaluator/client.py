@@ -8,6 +8,7 @@ from cobalt.cluster import application
 from cobalt.errors import InputError
 from cobalt.evaluator.base import Evaluator
 from cobalt.evaluator.checker import PUBLISHED, Rule
+from cobalt.evaluator.environment import Environment, EnvironmentEvaluator, open_environment
 from cobalt.evaluator.local import LocalEvaluator
 from cobalt.evaluator.remote import (
     APPLICATION,
@@ -33,7 +34,25 @@ def evaluator_flags(flags: Parser) -> None:
     )
 
 
-def connect(spec: str = "auto", *, workers: int | None = None, rule: Rule = PUBLISHED) -> Evaluator:
+def environment_flag(flags: Parser) -> None:
+    """Add `--environment`, for `open_environment`."""
+    flags.add_argument(
+        "--environment", metavar="FILE.py:NAME", help="class that says what is run and what is right"
+    )
+
+
+def within(environment: Environment | None, evaluator: Evaluator) -> Evaluator:
+    """An evaluator that judges by an environment on what another one runs; that one without."""
+    return evaluator if environment is None else EnvironmentEvaluator(evaluator, environment)
+
+
+def connect(
+    spec: str = "auto",
+    *,
+    workers: int | None = None,
+    environment: Environment | str | None = None,
+    rule: Rule = PUBLISHED,
+) -> Evaluator:
     """The evaluator that `spec` names, ready for work; which one is said in one line on stderr.
 
     `local`: this machine, `workers` programs at once, at the best isolation level that works; `local:LEVEL`
@@ -41,12 +60,17 @@ def connect(spec: str = "auto", *, workers: int | None = None, rule: Rule = PUBL
     programs may import besides the standard library (numpy). `serve`: the Ray Serve application `evaluator`
     of the cluster this process is connected to, of the one at RAY_ADDRESS, of the one
     begun here by `ray start`, or else of any that runs here. A URL: the same application over HTTP. `auto`:
-    `serve`, but without that last resort, if such an application runs; else `local`. `rule`: of an evaluator
-    of this machine, with the limits that go with it; remote ones have their own.
+    `serve`, but without that last resort, if such an application runs; else `local`. `environment`: a class
+    of the user's own that judges (`cobalt.evaluator.environment`), or its name. `rule`: of an evaluator of
+    this machine, with the limits that go with it; remote ones have their own.
 
     Raises InputError for another `spec`, and where there is no evaluator of this version; InfraError if it
     judges wrongly. Safe to call within a running event loop, which waits meanwhile.
     """
+    if environment is not None:
+        if isinstance(environment, str):
+            environment = open_environment(environment, "environment")
+        return within(environment, connect(spec, workers=workers, rule=rule))
     evaluator: Evaluator
     check_spec(spec)
     if is_local(spec):

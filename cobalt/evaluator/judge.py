@@ -1,17 +1,13 @@
 """One program, all its tests: runs them on a worker and turns bytes and resource facts into verdicts."""
 
-import contextlib
 import json
-import signal
-import threading
 import time
-from collections.abc import Iterable
-from pathlib import Path
 from typing import Any, NamedTuple
 
 from cobalt.evaluator import feedback
 from cobalt.evaluator.base import infra_result
 from cobalt.evaluator.checker import Rule, brief, decode, encode
+from cobalt.evaluator.endings import check_end, out_of_memory
 from cobalt.sandbox.limits import Limits
 from cobalt.sandbox.pool import Pool
 from cobalt.sandbox.worker import Program, RunFacts, WorkerLost
@@ -108,7 +104,7 @@ class _Suite:
             if more:
                 self._prepare(program, place + 1)
             facts = program.finish()
-            _check_end(facts, began)
+            check_end(facts, began)
             if facts.compile_failed:
                 self._status = "compile_error"
                 self.verdicts = [_not_compiled(facts, each, self._limits) for each in self._tests.inputs]
@@ -162,65 +158,6 @@ class _Suite:
         return True
 
 
-def counters() -> list[Path]:
-    """Files with the kernel's `oom_kill` counters: the machine's, and this control group's (version 2)."""
-    try:
-        groups = Path("/proc/self/cgroup").read_text().splitlines()
-    except OSError:
-        groups = []
-    own = [group.removeprefix("0::/") for group in groups if group.startswith("0::/")]
-    return [Path("/proc/vmstat"), *(Path("/sys/fs/cgroup", group, "memory.events") for group in own)]
-
-
-class MemoryKills:
-    """Tells whether the kernel may have killed a process for memory of the host since some moment.
-
-    The counters are read only when asked, so a rise is known to lie between two readings: a kill before
-    that moment may be taken for one after it, never the reverse. Thread-safe.
-    """
-
-    def __init__(self, files: Iterable[Path]) -> None:
-        self._files = list(files)
-        self._lock = threading.Lock()
-        self._seen = self._read()
-        self._rose_at = float("-inf")
-
-    def since(self, moment: float) -> bool | None:
-        """Whether there may have been one since `moment` (`time.monotonic`); None if that cannot be read."""
-        with self._lock:
-            found = self._read()
-            if any(count > self._seen.get(file, 0) for file, count in found.items()):
-                self._rose_at = time.monotonic()
-            self._seen = found or self._seen
-            return self._rose_at >= moment if found else None
-
-    def _read(self) -> dict[Path, int]:
-        found: dict[Path, int] = {}
-        for file in self._files:
-            with contextlib.suppress(OSError):
-                fields = map(str.split, file.read_text().splitlines())
-                found.update((file, int(field[1])) for field in fields if field[:1] == ["oom_kill"])
-        return found
-
-
-_memory_kills = MemoryKills(counters())
-
-
-def _check_end(facts: RunFacts, began: float) -> None:
-    """Raise WorkerLost if a run since `began` was killed and the host may have done it for want of memory.
-
-    A program may kill itself. Where the kernel has counted no such kill, or a limit of ours struck, the end
-    is the program's own; where it cannot be asked, no verdict is made of a kill that nobody can explain.
-    """
-    if facts.returncode != -signal.SIGKILL or facts.limit:
-        return
-    killed = _memory_kills.since(began)
-    if killed is None:
-        raise WorkerLost("a test was killed, and whether the host lacked memory cannot be read here")
-    if killed:
-        raise WorkerLost("a test was killed while the host ran out of memory")
-
-
 def _verdict(
     facts: RunFacts, tests: TestCases, place: int, limits: Limits, output_bytes: int, rule: Rule
 ) -> Verdict:
@@ -239,7 +176,7 @@ def _verdict(
         seconds = limits.cpu_s if facts.limit == "cpu" else limits.wall_limit_s
         return found("time_limit", feedback.timeout_feedback(value, seconds))
     stderr = decode(facts.stderr)
-    over_memory = _out_of_memory(facts, stderr)
+    over_memory = out_of_memory(facts, stderr)
     if over_memory and (facts.limit == "memory" or not stderr.strip()):
         return failed("memory_limit", f"Program used more than {limits.memory_bytes >> 20} MiB of memory.")
     if facts.limit == "processes" and not over_memory:
@@ -256,18 +193,11 @@ def _verdict(
     return found("passed" if right else "wrong_answer", text)
 
 
-def _out_of_memory(facts: RunFacts, stderr: str) -> bool:
-    if facts.limit == "memory":
-        return True
-    last = stderr.rstrip().rpartition("\n")[2]
-    return facts.returncode != 0 and last.startswith("MemoryError")
-
-
 def _not_compiled(facts: RunFacts, value: Any, limits: Limits) -> Verdict:
     if facts.limit in ("cpu", "wall"):
         return _made("time_limit", feedback.timeout_feedback(value, limits.cpu_s), facts)
     stderr = decode(facts.stderr)
-    status = "memory_limit" if _out_of_memory(facts, stderr) else "runtime_error"
+    status = "memory_limit" if out_of_memory(facts, stderr) else "runtime_error"
     text = feedback.stderr_feedback(value, "", stderr.strip() or "The compiler crashed.")
     return _made(status, text, facts, facts.returncode)
 

@@ -2,18 +2,24 @@
 
 import logging
 import os
+from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
+from functools import partial
+from typing import Any, TypeVar
 
-from cobalt.errors import InfraError
+from cobalt.errors import BadRequest, InfraError
 from cobalt.evaluator.base import Evaluator, infra_result
 from cobalt.evaluator.checker import PUBLISHED, Rule
 from cobalt.evaluator.judge import judge_suite
+from cobalt.evaluator.runs import Run, RunRequest, run_program
 from cobalt.evaluator.verdict_cache import VerdictCache
 from cobalt.sandbox.limits import Limits
 from cobalt.sandbox.pool import Pool
 from cobalt.sandbox.probe import resolve
 from cobalt.schema import ExecutionResult
 from cobalt.testcases import TestCases
+
+T = TypeVar("T")
 
 
 class LocalEvaluator(Evaluator):
@@ -61,13 +67,26 @@ class LocalEvaluator(Evaluator):
         return self._pool.restarts
 
     def _start(self, code: str, tests: TestCases, rule: Rule | None) -> Future[ExecutionResult]:
+        work = partial(judge_suite, self._pool, code, tests, self.limits, rule or self.rule)
+        return self._queue(work, partial(infra_result, len(tests)), self._count)
+
+    def _start_run(self, request: RunRequest) -> Future[Run]:
+        if request.files and self.isolation != "namespaces":
+            raise BadRequest(f"'files' need isolation level namespaces, this is {self.isolation}")
+        work = partial(run_program, self._pool, request, self.limits)
+        return self._queue(work, lambda why: Run("infra_error", stderr=why), self._count_run)
+
+    def _queue(
+        self, work: Callable[[], T], lost: Callable[[str], T], count: Callable[[T], None]
+    ) -> Future[T]:
+        """Have `work` done by a thread; `lost` makes the result of what fails on our side."""
         try:
-            future = self._threads.submit(self._judge, code, tests, rule or self.rule)
+            future = self._threads.submit(self._done, work, lost, count)
         except RuntimeError as error:  # closed meanwhile, or no thread can be started
             if self._closed.is_set():
                 raise InfraError("the evaluator is closed") from None
-            result = infra_result(len(tests), str(error))
-            self._count(result)
+            result = lost(str(error))
+            count(result)
             future = Future()
             future.set_result(result)
             return future
@@ -76,18 +95,18 @@ class LocalEvaluator(Evaluator):
         future.add_done_callback(self._finished)
         return future
 
-    def _finished(self, _: Future[ExecutionResult]) -> None:
+    def _finished(self, _: Future[Any]) -> None:
         with self._lock:
             self.waiting -= 1
 
-    def _judge(self, code: str, tests: TestCases, rule: Rule) -> ExecutionResult:
+    def _done(self, work: Callable[[], T], lost: Callable[[str], T], count: Callable[[T], None]) -> T:
         try:
-            result = judge_suite(self._pool, code, tests, self.limits, rule)
+            result = work()
         except Exception as error:  # of whatever kind: none of them is the program's doing
             if self._closed.is_set():
                 raise
             if not isinstance(error, InfraError):
                 logging.getLogger(__name__).exception("judging a program failed")
-            result = infra_result(len(tests), str(error) or type(error).__name__)
-        self._count(result)
+            result = lost(str(error) or type(error).__name__)
+        count(result)
         return result

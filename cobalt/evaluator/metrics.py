@@ -1,12 +1,13 @@
 """What a replica of the evaluator tells Prometheus, through Ray's metrics."""
 
 from collections import Counter as Tally
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from typing import Any
 
 from ray.util import metrics
 
 from cobalt.evaluator.local import LocalEvaluator
-from cobalt.schema import SKIPPED, ExecutionResult
+from cobalt.schema import SKIPPED
 
 
 class ReplicaMetrics:
@@ -24,10 +25,14 @@ class ReplicaMetrics:
         self._restarts = metrics.Counter("cobalt_evaluator_worker_restarts", "Workers that were replaced")
         self._queue = metrics.Gauge("cobalt_evaluator_queue", "Programs that wait or run")
 
-    def count(self, results: Iterable[ExecutionResult]) -> None:
+    def count(self, results: Iterable[Mapping[str, Any]]) -> None:
         """Add finished requests."""
         programs, tests, shared, cpu_s = Tally[str](), Tally[str](), 0, 0.0
         for result in results:
+            if "per_test" not in result:  # a raw run
+                tests[result["status"]] += 1
+                cpu_s += result["cpu_s"]
+                continue
             programs[result["status"]] += 1
             shared += result["shared"]
             if not result["shared"]:

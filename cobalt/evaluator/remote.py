@@ -16,7 +16,8 @@ from typing import Any
 from cobalt.errors import BadRequest, CobaltError, InfraError, InputError
 from cobalt.evaluator.base import Evaluator
 from cobalt.evaluator.checker import Rule
-from cobalt.evaluator.requests import canary, make_request
+from cobalt.evaluator.requests import canary, is_run, make_request
+from cobalt.evaluator.runs import Run, RunRequest
 from cobalt.sandbox.limits import Limits
 from cobalt.schema import ExecutionResult
 from cobalt.testcases import TestCases
@@ -62,12 +63,12 @@ class RemoteEvaluator(Evaluator):
         super().__init__(ahead=_BATCH * _REQUESTS_AT_ONCE)
         self.where = where
         self.isolation = "unknown"
-        self._waiting: deque[tuple[dict[str, Any], Future[ExecutionResult]]] = deque()
+        self._waiting: deque[tuple[dict[str, Any], Future[Any]]] = deque()
         self._threads = ThreadPoolExecutor(_REQUESTS_AT_ONCE, thread_name_prefix="evaluator-client")
 
     @abstractmethod
     def _send(self, requests: list[dict[str, Any]], seconds: float) -> Any:
-        """The list of answers within a deadline. Blocking, thread-safe.
+        """The list of answers within a deadline, to requests of one kind (`is_run`). Blocking, thread-safe.
 
         Raises BadRequest if the server calls the request malformed, else Refused or another Transient.
         """
@@ -120,17 +121,26 @@ class RemoteEvaluator(Evaluator):
             self._waiting.popleft()[1].cancel()
 
     def _start(self, code: str, tests: TestCases, rule: Rule | None) -> Future[ExecutionResult]:
-        future: Future[ExecutionResult] = Future()
-        self._waiting.append((make_request(code, tests, rule), future))
+        return self._enqueue(make_request(code, tests, rule))
+
+    def _start_run(self, request: RunRequest) -> Future[Run]:
+        return self._enqueue(request.to_mapping())
+
+    def _enqueue(self, request: dict[str, Any]) -> Future[Any]:
+        future: Future[Any] = Future()
+        self._waiting.append((request, future))
         self._threads.submit(self._send_some)
         return future
 
     def _send_some(self) -> None:
         """Take this thread's share of what waits, perhaps nothing, and send it as one request."""
-        taken: list[tuple[dict[str, Any], Future[ExecutionResult]]] = []
+        taken: list[tuple[dict[str, Any], Future[Any]]] = []
         with self._lock:
             share = min(_BATCH, max(1, len(self._waiting) // _REQUESTS_AT_ONCE))
             while self._waiting and len(taken) < share:
+                if taken and is_run(self._waiting[0][0]) != is_run(taken[0][0]):
+                    self._threads.submit(self._send_some)  # another thread's, which found nothing
+                    break
                 each = self._waiting.popleft()
                 if each[1].set_running_or_notify_cancel():
                     taken.append(each)
@@ -140,8 +150,10 @@ class RemoteEvaluator(Evaluator):
             answers = self._ask([request for request, _ in taken])
             if not isinstance(answers, list) or len(answers) != len(taken):
                 raise CobaltError(f"the evaluator at {self.where} gave an answer of the wrong shape")
+            if is_run(taken[0][0]):
+                answers = [Run(**answer) for answer in answers]
             for answer in answers:
-                self._count(answer)
+                (self._count_run if isinstance(answer, Run) else self._count)(answer)
         except BaseException as error:
             for _, future in taken:
                 future.set_exception(error)
@@ -190,7 +202,8 @@ class HttpEvaluator(RemoteEvaluator):
         token = os.environ.get(TOKEN_VARIABLE)
         if token:
             headers["Authorization"] = f"Bearer {token}"
-        post = urllib.request.Request(self.where, json.dumps(requests).encode(), headers, method="POST")
+        where = self.where + ("/run" if is_run(requests[0]) else "")
+        post = urllib.request.Request(where, json.dumps(requests).encode(), headers, method="POST")
         try:
             with urllib.request.urlopen(post, timeout=seconds) as response:
                 return json.load(response)

@@ -20,6 +20,11 @@ def canary() -> dict[str, Any]:
     }
 
 
+def is_run(request: Any) -> bool:
+    """Whether a request asks for a raw run (`cobalt.evaluator.runs`), not for a verdict."""
+    return isinstance(request, Mapping) and "source" in request
+
+
 def parse_request(
     value: Any, *, where: str = "request", rule: Rule = PUBLISHED
 ) -> tuple[str | None, TestCases, Rule]:

@@ -4,7 +4,8 @@
 
 A request is `{code, test_cases: {inputs, outputs}}` or a list of them; the answer is the verdict or the list
 of verdicts in the same order. Over HTTP a request of the wrong shape is answered with 422 and `{"error"}`;
-through a handle it raises BadRequest. GET tells how the replica is doing.
+through a handle it raises BadRequest. `{source[, stdin, files, time_s]}`, posted to `/evaluator/run`, is
+answered with one raw run (`cobalt.evaluator.runs.Run`). GET tells how the replica is doing.
 """
 
 import asyncio
@@ -13,6 +14,7 @@ import hmac
 import json
 import os
 import secrets
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -29,9 +31,10 @@ from cobalt.evaluator.checker import LIVECODEBENCH, Rule
 from cobalt.evaluator.local import LocalEvaluator
 from cobalt.evaluator.metrics import ReplicaMetrics
 from cobalt.evaluator.remote import DEPLOYMENT, TOKEN_VARIABLE
-from cobalt.evaluator.requests import canary, parse_request
+from cobalt.evaluator.requests import canary, is_run, parse_request
+from cobalt.evaluator.runs import Run, RunRequest
 from cobalt.sandbox.limits import Limits
-from cobalt.schema import ExecutionResult
+from cobalt.testcases import TestCases
 
 _LARGE_BYTES = 1 << 20  # from here on a body is parsed off the event loop
 
@@ -134,20 +137,30 @@ class EvaluatorReplica:
             request = {"code": request, "test_cases": test_cases}
         return await self._answer(request)
 
-    async def _answer(self, request: Any) -> ExecutionResult | list[ExecutionResult]:
+    async def _answer(self, request: Any) -> Any:
+        """Verdicts, or raw runs for requests of these."""
         batch = isinstance(request, list)
         items = request if batch else [request]
         names = [f"request[{index}]" for index in range(len(items))] if batch else ["request"]
         rule = self._evaluator.rule
-        parsed = [parse_request(item, where=name, rule=rule) for item, name in zip(items, names, strict=True)]
+        parsed = [
+            RunRequest.parse(item, name) if is_run(item) else parse_request(item, where=name, rule=rule)
+            for item, name in zip(items, names, strict=True)
+        ]
         self._in_flight += 1
         try:
-            runs = [self._evaluator.aevaluate(code, tests, rule=own) for code, tests, own in parsed]
-            results = await asyncio.gather(*runs)
+            results = await asyncio.gather(*map(self._begun, parsed))
         finally:
             self._in_flight -= 1
         self._metrics.count(results)
         return list(results) if batch else results[0]
+
+    async def _begun(self, asked: RunRequest | tuple[str | None, TestCases, Rule]) -> Any:
+        if isinstance(asked, RunRequest):
+            run: Run = await asyncio.wrap_future(self._evaluator.submit_run(**vars(asked)))
+            return asdict(run)
+        code, tests, rule = asked
+        return await self._evaluator.aevaluate(code, tests, rule=rule)
 
     async def _http(self, request: Request) -> Response:
         if not self._allowed(request.headers.get("authorization", "")):
@@ -157,7 +170,11 @@ class EvaluatorReplica:
         if request.method != "POST":
             return JSONResponse({"error": f"{request.method} is not supported: POST a request"}, 405)
         try:
-            answer = await self._answer(await self._body(request))
+            body = await self._body(request)
+            run = request.url.path.rstrip("/").endswith("/run")
+            if any(is_run(each) != run for each in (body if isinstance(body, list) else [body])):
+                raise BadRequest(f"request: '{'source' if run else 'code'}' is missing")
+            answer = await self._answer(body)
         except BadRequest as error:
             return JSONResponse({"error": str(error)}, 422)
         # Not JSONResponse: feedback may hold lone surrogates, which only escapes can carry.

@@ -76,10 +76,7 @@ class _Work:
     @property
     def method(self) -> str:
         """What is trained on: contexts, stored completions, or statements (in one turn or in dialogues)."""
-        if self.settings.text("cobalt.method") == "offline":
-            return "stored"
-        online = self.settings.number("cobalt.dialogue.turns", 1) > 1
-        return "statements" if online or self.config.train.recipe == "single_turn_grpo" else "contexts"
+        return self.config.train.trains_on
 
     @property
     def train(self) -> float:
@@ -132,7 +129,7 @@ class _Work:
                 if split == "dev":
                     each = replace(each, name=f"{each.name} (dev)", tasks=self.of("dev"), grows=False)
                 yield each
-        if config.train.recipe == "cobalt_ptb":
+        if config.train.perturbed:
             yield replace(repair, name="repair on perturbed tests")
         sets = [self._set(f"evaluate {each.name}", each) for each in config.evaluate.sets]
         for each in sets:

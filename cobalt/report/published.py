@@ -6,13 +6,11 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from cobalt.evaluation.format import points, rate
-from cobalt.report.tables import Run, Table
+from cobalt.report.tables import Run, Table, of_papers
 
 UNKNOWN = "not given in the abstract"
 # Abstract of arXiv 2602.03806: Cobalt's largest gain in Pass@1 on LiveCodeBench, in points, by configuration.
 GAINS = {"r1-distill-llama-8b": 9.0, "qwen3-8b": 6.2}
-# It says of these two that Cobalt outperforms them, and nothing more.
-BEATEN = ("mt_grpo", "verpo")
 # Abstract of arXiv 2605.28409, the other paper of which there are configurations.
 OFFLINE = f"most gain on small models and hard problems; figures are {UNKNOWN}"
 # Settings that do not make another training, or an arm that has a name of its own.
@@ -40,9 +38,10 @@ def published(
         return None
     if tasks != "livecodebench":
         return UNKNOWN
-    if recipe == "cobalt" and all(setting.startswith(_ELSEWHERE) for setting in changed):
+    said = of_papers().get(recipe, {}).get("published")
+    if said == "gain" and all(setting.startswith(_ELSEWHERE) for setting in changed):
         return f"up to {gain:+.1f} points"
-    return f"below Cobalt, the figure is {UNKNOWN}" if recipe in BEATEN else UNKNOWN
+    return f"below Cobalt, the figure is {UNKNOWN}" if said == "below" else UNKNOWN
 
 
 def overview(runs: Sequence[Run], comparison: Mapping[str, Any] | None) -> Table:

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cache
 from pathlib import Path
 from typing import Any
+
+import yaml
 
 from cobalt.evaluation.format import detectable, p_value, percent, points, rate, rates, tone, too_few
 from cobalt.evaluation.summary import pooled_steps
@@ -21,7 +24,6 @@ _CONTROLS = {
     "best_of_turns": "reference, best of {turns} independent programs by public tests",
 }
 _SLOTS = {"format": "output format"}
-_TRAINED = {"cobalt": "Cobalt", "cobalt_ptb": "Cobalt-PTB"}  # by recipe; others are called as they are
 _COUNTED = "difference [95 %]"
 
 
@@ -159,10 +161,17 @@ def recipe_of(results: Results) -> str:
     return Path(str(results.get("recipe", "cobalt"))).stem
 
 
+@cache
+def of_papers() -> dict[str, Any]:
+    """By recipe what it is ``called`` and what is ``published`` of it (`published.yaml`)."""
+    found: dict[str, Any] = yaml.safe_load(Path(__file__).with_name("published.yaml").read_text())
+    return found
+
+
 def trained_name(results: Results) -> str:
     """What the trained model of a run is called."""
     recipe = recipe_of(results)
-    return _TRAINED.get(recipe, recipe)
+    return str(of_papers().get(recipe, {}).get("called", recipe))
 
 
 def set_name(results: Results) -> str:

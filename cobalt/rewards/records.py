@@ -6,7 +6,9 @@ A rollout is one completion of a context, or a dialogue of several programs. The
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,3 +49,9 @@ class Rollout:
     turns: tuple[Turn, ...]
     best: float = 0.0
     index: str | int | None = None
+
+    @classmethod
+    def of(cls, fields: Mapping[str, Any]) -> Rollout:
+        """From what ``dataclasses.asdict`` makes of one, also where a transport made tuples lists."""
+        turns = (Turn(**{**turn, "passing": tuple(turn["passing"])}) for turn in fields["turns"])
+        return cls(**{**fields, "turns": tuple(turns)})

@@ -10,7 +10,8 @@ from typing import Any
 from cobalt.cli import Parser, make_progress, parser, positive_int
 from cobalt.engines import check, connect, engine_flags, engine_options, key_flags
 from cobalt.errors import InputError
-from cobalt.evaluator.client import evaluator_flags
+from cobalt.evaluator.client import environment_flag, evaluator_flags
+from cobalt.evaluator.environment import open_environment
 from cobalt.output import failures_path
 from cobalt.pipeline import Summary
 from cobalt.prompts import load
@@ -71,6 +72,7 @@ def run_flags(flags: Parser, default_engine: str | None, samples: str) -> Parser
         "model served (vllm: may be left out), a provider's model, a folder for transformers",
     )
     evaluator_flags(flags)
+    environment_flag(flags)
     flags.add_argument("--limit", type=positive_int, help="use the first tasks only")
     flags.add_argument(
         "--dry_run", action="store_true", help="check everything, estimate tokens and cost, sample nothing"
@@ -109,6 +111,7 @@ async def carry_out(
     from cobalt.evaluator import connect as connect_evaluator
 
     check_output(source.paths, args.output_file)
+    environment = open_environment(args.environment, "--environment")
     opened = connect(args.engine, args.model_name, args.base_url, **engine_options(args))
     async with contextlib.aclosing(opened) as engine:
         given: Prices | None = tuple(args.prices) if args.prices else None
@@ -123,7 +126,8 @@ async def carry_out(
         if args.dry_run:  # first, as it needs neither a key nor a service
             print(_estimate(len(source), programs, turns, prompt, settings.max_tokens, prices), flush=True)
         await check(engine)
-        with connect_evaluator(args.evaluator, workers=args.workers) as evaluator:
+        with connect_evaluator(args.evaluator, workers=args.workers, environment=environment) as evaluator:
+            evaluator.trial(next(iter(source)))
             if args.dry_run:
                 return 0
             first = _dollars((prompt, settings.max_tokens), prices) if prices else 0.0

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import argparse
 import asyncio
 import os
 from pathlib import Path
+from typing import Any
 
 from cobalt.cli import Parser, Progress, positive_int
 from cobalt.engines.base import ChatEngine
 from cobalt.errors import InputError
 from cobalt.evaluator.base import Evaluator
 from cobalt.pipeline import Summary
+from cobalt.prompts import load
 from cobalt.rollouts.cli import carry_out, rollout_flags, sampling_given
+from cobalt.rollouts.feedback import open_feedback
 from cobalt.rollouts.inputs import Rows, Source, check_output, shown_tests
 from cobalt.rollouts.runner import Runner, programs_to_sample
 from cobalt.rollouts.settings import TEST_SETS, Budget, MultiTurnSettings
@@ -114,6 +118,15 @@ def dialogue_flags(flags: Parser, turns: int) -> None:
     flags.add_argument(
         "--stop_when_passed", action="store_true", help="end a trajectory once all tests shown pass"
     )
+    flags.add_argument(
+        "--feedback", metavar="FILE.py:NAME", help="function that writes the message after a program"
+    )
+
+
+def dialogue_given(args: argparse.Namespace) -> dict[str, Any]:
+    """The arguments of MultiTurnSettings among the flags, but for sampling."""
+    found = {name: getattr(args, name) for name in DIALOGUE}
+    return found | {"feedback": open_feedback(args.feedback, "--feedback", load(args.prompts))}
 
 
 def main(argv: list[str] | None = None, *, default_engine: str = "vllm") -> int:
@@ -126,8 +139,7 @@ def main(argv: list[str] | None = None, *, default_engine: str = "vllm") -> int:
         "--first_turn", action="store_true", help="sample the first turn too, not read it from 'responses'"
     )
     args = flags.parse_args(argv)
-    own = {name: getattr(args, name) for name in ("first_turn", *DIALOGUE)}
-    settings = MultiTurnSettings(**sampling_given(args), **own)
+    settings = MultiTurnSettings(**sampling_given(args), **dialogue_given(args), first_turn=args.first_turn)
     source = open_source(args.input_file, settings, args.limit)
     programs = programs_to_sample(source, settings)
     work = carry_out(args, source, settings, multi_turn, programs=programs, turns=settings.turns)

@@ -18,10 +18,11 @@ from cobalt.cli import Progress
 from cobalt.engines.base import CONTEXT_OVERFLOW, ChatEngine, Completion, Sampling, identity
 from cobalt.errors import CobaltError, InfraError, InputError
 from cobalt.evaluator.base import Evaluator
-from cobalt.evaluator.feedback import first_failure
+from cobalt.evaluator.environment import judged_by
 from cobalt.manifest import check_resume
 from cobalt.output import Id
 from cobalt.pipeline import Stop, Stopped, Summary, run_rows
+from cobalt.rollouts.feedback import message
 from cobalt.rollouts.inputs import Source
 from cobalt.rollouts.journal import SPENT, Journal
 from cobalt.rollouts.progress import Meter
@@ -131,7 +132,7 @@ class Runner:
         journal, whole_batch = self._journal, self.policy.whole_batch
         settings = {
             "stage": self.stage, "model": identity(self.engine), "input_sha256": self.source.sha256,
-            **recorded,
+            **recorded, **judged_by(self.evaluator),
         }  # fmt: skip
         if whole_batch:
             journal.path.unlink(missing_ok=True)
@@ -145,7 +146,7 @@ class Runner:
             summary = await run_rows(
                 self.source, self._row, output=self.output, retries=0 if whole_batch else retries,
                 settings=settings, label=self.stage, concurrency=rows, progress=self._meter,
-                inputs=self.source.inputs(), extra=self._tokens, stop=self._stop,
+                inputs=self.source.inputs(), extra=self._facts, stop=self._stop,
                 opened=journal.open, settled=self._settled,
             )  # fmt: skip
             complete = not summary.failed
@@ -170,7 +171,7 @@ class Runner:
 
     async def _extend(self, key: Id, sample: int, tests: TestCases) -> None:
         """Add turns to one trajectory until it is complete."""
-        trajectory, prompts = self._trajectories[key][sample], self.settings.prompts
+        trajectory = self._trajectories[key][sample]
         while not trajectory.complete(self.settings):
             turn = len(trajectory.turns)
             if trajectory.pending is None and trajectory.overflowed:
@@ -183,8 +184,8 @@ class Runner:
             assert trajectory.pending is not None
             code = trajectory.pending.code
             result = await self._judge(key, sample, turn, code, tests)
-            failed = first_failure(result, prompts.failing_tests)
-            honest = prompts.feedback_message(prompts.no_code if code is None else failed)
+            own = self.settings.feedback
+            honest = message(own, result=result, code=code, prompts=self.settings.prompts, turn=turn)
             shown = await self.policy.message(Place(self._positions[key], sample, turn), honest)
             self._journal.add(key, sample, turn, result=result, feedback=shown)
             trajectory.add(result, shown)
@@ -271,11 +272,16 @@ class Runner:
             await asyncio.sleep(_POLL_S)
         return 0.0
 
-    def _tokens(self) -> dict[str, Any]:
-        """For the manifest: what all completions of the output have taken, of runs before this one too."""
-        spent = self._journal.spent
+    def _facts(self) -> dict[str, Any]:
+        """For the manifest: what all completions of the output have taken, of runs before this one too; and
+        functions of the user's own.
+        """
+        spent, own = self._journal.spent, self.settings.feedback
         counts = {name: spent[counter] for counter, name in SPENT.items() if counter != "cost"}
-        return {"tokens": counts | ({SPENT["cost"]: round(spent["cost"], 6)} if spent["cost"] else {})}
+        cost = {SPENT["cost"]: round(spent["cost"], 6)} if spent["cost"] else {}
+        parts = {"feedback": own, "environment": getattr(self.evaluator, "environment", None)}
+        about = {name: part.about for name, part in parts.items() if part is not None}
+        return {"tokens": counts | cost, **({"own": about} if about else {})}
 
 
 def programs_to_sample(source: Source, settings: MultiTurnSettings) -> int:

@@ -8,6 +8,7 @@ from typing import Any
 
 from cobalt.engines.base import Sampling, derived_seed
 from cobalt.errors import InputError
+from cobalt.own import Own
 from cobalt.prompts import DEFAULT, Prompts
 
 DEFAULT_SAMPLES = 16
@@ -76,7 +77,8 @@ class MultiTurnSettings(RolloutSettings):
     instead of reading it from `responses`. `enable_thinking`: messages keep the text after the last
     `</think>` only, cut to 6,000 characters. `unfinished_thinking`: what a response that never closes its
     thinking counts as, `run` (its last block is run, as published) or `no_code`. `stop_when_passed`: no
-    further turns once all shown tests pass.
+    further turns once all shown tests pass. `feedback`: makes the message after a program in place of the
+    built-in text (`cobalt.rollouts.feedback`).
     """
 
     turns: int = 9
@@ -85,6 +87,7 @@ class MultiTurnSettings(RolloutSettings):
     enable_thinking: bool = False
     unfinished_thinking: str = "run"
     stop_when_passed: bool = False
+    feedback: Own | None = None
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -96,6 +99,7 @@ class MultiTurnSettings(RolloutSettings):
             "turns": self.turns, "tests": self.tests, "first_turn": self.first_turn,
             "enable_thinking": self.enable_thinking, "unfinished_thinking": self.unfinished_thinking,
             "stop_when_passed": self.stop_when_passed,
+            **(self.feedback.identity("feedback") if self.feedback else {}),
         }  # fmt: skip
 
 

@@ -18,15 +18,18 @@ from typing import Any
 
 from cobalt import cluster
 from cobalt.config.load import check_stored
+from cobalt.config.recipes import CONTROL
 from cobalt.errors import CobaltError, InfraError, InputError
 from cobalt.models import check_model
 from cobalt.plan.estimate import estimate
 from cobalt.plan.from_config import workload
+from cobalt.rows import Row
 from cobalt.run.given import check_given, local_trajectories
 from cobalt.run.job import Job
 from cobalt.run.task_files import known_tasks, local_sources, sources
 from cobalt.run.trainings import check_composed, rows_at_most, trainings
 from cobalt.text import o200k_counter
+from cobalt.training.method import OFFERED
 
 MODEL_STAGES = frozenset({"collect", "repair", "ptb_contexts", "evaluate", "perturb", "controls"})
 _TRAINING = frozenset({"train", "train_single"})
@@ -54,7 +57,7 @@ class Findings:
 
 def check(job: Job, to_do: Collection[str], *, dry: bool) -> Findings:
     """Check all that stages ``to_do`` need. A dry run leaves out the hub, and puts the training together in a
-    process of its own, as does a run on GPUs (seconds against hours).
+    process of its own, as does a run on GPUs (seconds against hours) or with functions of the user's own.
 
     Raises InputError for what would be wrong on any machine.
     """
@@ -78,7 +81,7 @@ def check(job: Job, to_do: Collection[str], *, dry: bool) -> Findings:
         found.unchecked.append(f"tasks on the hub: {', '.join(hub)}")
     if stages & _TRAINING:
         _training(job, rows, found, stages, whole=dry or job.config.train.profile == "gpu")
-    _services(job, stages, found)
+    _services(job, stages, found, rows)
     _machine(job, stages, found)
     return found
 
@@ -139,7 +142,7 @@ def _training(
         f"the training's configuration as verl composes it (recipe {config.train.recipe}): {said}"
     )
     if "train_single" in stages:
-        check_composed(job, "single_turn_grpo")
+        check_composed(job, CONTROL)
     if config.train.profile == "gpu":
         _devices(composed, found)
     counted, more = composed.cobalt, list[str]()
@@ -149,8 +152,9 @@ def _training(
         except InputError as error:
             found.lacking.append(str(error))
             more.append("cobalt.token_counter=policy")
-    if not whole:
-        return
+    functions = [composed.cobalt[key] for key in OFFERED if composed.cobalt[key] is not None]
+    if not whole and all(spec.startswith("cobalt.") for spec in functions):
+        return  # one of the user's own is tried before hours of other stages
     model = job.model if isinstance(job.model, Path) else _cached(job.model)
     if model is None or rows is None:
         found.unchecked.append(
@@ -218,7 +222,7 @@ def _vllm(found: Findings) -> None:
         found.lacking.append(said)
 
 
-def _services(job: Job, stages: set[str], found: Findings) -> None:
+def _services(job: Job, stages: set[str], found: Findings, rows: list[Row] | None) -> None:
     """The evaluator's verdict on a program that is right; the reference's server; the judge's key."""
     config, model = job.config, job.config.model
     runs = stages & (MODEL_STAGES | {"judge"} | _TRAINING)
@@ -228,7 +232,11 @@ def _services(job: Job, stages: set[str], found: Findings) -> None:
 
         try:
             job.wait(Scorer(job.evaluator, profile=PLAIN, count_tokens=len).ready())
+            for row in (rows or ())[:1]:
+                job.evaluator.trial(row)
             found.checked.append("the evaluator: it gave a right program its verdict")
+        except InputError:
+            raise
         except CobaltError as error:
             found.lacking.append(f"the evaluator ('execution.evaluator', 'execution.isolation'): {error}")
     if stages & MODEL_STAGES:

@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from cobalt.config.config import GROUP_SIZE, STORED
+from cobalt.config.config import GROUP_SIZE
 from cobalt.contexts.build import build_contexts
 from cobalt.contexts.parquet import build_parquet
 from cobalt.files import plain
@@ -41,7 +41,7 @@ def data_stages(job: Job) -> list[Stage]:
     if job.config.on_contexts:
         stages += [_repair(job), _judge(job)] if collected else []
         stages.append(_contexts(job))
-    if job.config.train.recipe == "cobalt_ptb":
+    if job.config.train.perturbed:
         stages.append(_ptb_contexts(job))
     return [*stages, _parquet(job)]
 
@@ -131,15 +131,6 @@ def _judge(job: Job) -> Stage:
     )  # fmt: skip
 
 
-def _cut(job: Job) -> dict[str, Any]:
-    """How trajectories are selected and sliced, as `build_contexts` takes it."""
-    given = job.config.contexts
-    return {
-        "policy": given.policy, "selection": given.selection if given.partial else "none",
-        "max_prompt_tokens": given.max_prompt_tokens or job.config.train.max_prompt_tokens,
-    }  # fmt: skip
-
-
 def _contexts(job: Job) -> Stage:
     own = _collected(job, "judged")
     targets = {"train": job.path("contexts", "train.jsonl")}
@@ -150,7 +141,7 @@ def _contexts(job: Job) -> Stage:
         made = {
             split: build_contexts(
                 trajectories(job, split) or own[split], target, is_test=split == "dev",
-                model_name=str(job.model), **_cut(job),
+                model_name=str(job.model), **job.cut(),
             )
             for split, target in targets.items()
         }  # fmt: skip
@@ -163,7 +154,7 @@ def _contexts(job: Job) -> Stage:
         "contexts", "contexts: select and slice", run=run,
         inputs=[*(path for split, path in own.items() if split in targets), *local_trajectories(job)],
         outputs=list(targets.values()),
-        settings=_cut(job) | {"model_sha256": job.model_sha256, "validation": "dev" in targets}
+        settings=job.cut_basis | {"model_sha256": job.model_sha256, "validation": "dev" in targets}
         | job.config.given_trajectories,
     )  # fmt: skip
 
@@ -178,7 +169,7 @@ def _ptb_contexts(job: Job) -> Stage:
         "ptb_contexts", "contexts from perturbed tests", run=run,
         inputs=local_trajectories(job) if single is None else [single],
         outputs=[folder / "train.parquet"], owns=[folder],
-        settings=plain(job.repair().record()) | job.model_basis | _cut(job)
+        settings=plain(job.repair().record()) | job.model_basis | job.cut_basis
         | {"trajectories": job.config.given_trajectories["train"]},
     )  # fmt: skip
 
@@ -211,7 +202,7 @@ def _perturbed_contexts(job: Job, folder: Path) -> int:
         for _, row in read_rows(shown)
     ))  # fmt: skip
     contexts, made = folder / "contexts.jsonl", folder / "made"
-    done = build_contexts(true, contexts, model_name=str(job.model), **_cut(job))
+    done = build_contexts(true, contexts, model_name=str(job.model), **job.cut())
     build_parquet(contexts, contexts, made, kind="multi_turn")
     shutil.copy(made / "train.parquet", folder / "train.parquet")
     return done.contexts
@@ -231,7 +222,7 @@ def _true_rates(job: Job, rows: Path, target: Path) -> dict[Any, list[list[float
 
 def _parquet(job: Job) -> Stage:
     config, tasks = job.config, job.config.tasks
-    stored = config.train.recipe in STORED
+    stored = config.on_stored
     statements = config.controls.single_turn_training or not stored
     train, dev, contexts = _task(job, "train"), _task(job, "dev"), job.path("contexts", "train.jsonl")
     cut = job.path("contexts", "validation.jsonl") if config.validates_on_trajectories else None

@@ -23,7 +23,7 @@ from cobalt.pipeline import Summary
 from cobalt.prompts import load
 from cobalt.rollouts.cli import PROVIDERS, carry_out, run_flags, sampling_given
 from cobalt.rollouts.inputs import Source
-from cobalt.rollouts.multi_turn import DIALOGUE, dialogue_flags, multi_turn
+from cobalt.rollouts.multi_turn import dialogue_flags, dialogue_given, multi_turn
 from cobalt.rollouts.settings import Budget, MultiTurnSettings, RolloutSettings
 from cobalt.rollouts.single_turn import check_row, single_turn
 from cobalt.run.dialogues import complete as all_rows
@@ -133,8 +133,7 @@ def _parsed(argv: list[str] | None) -> argparse.Namespace:
 def main(argv: list[str] | None = None) -> int:
     """The command line of `cobalt eval`; returns the exit code."""
     args = _parsed(argv)
-    dialogue = {name: getattr(args, name) for name in DIALOGUE}
-    settings = MultiTurnSettings(**sampling_given(args), **dialogue, first_turn=True)
+    settings = MultiTurnSettings(**sampling_given(args), **dialogue_given(args), first_turn=True)
     source = Source(task_set(args.tasks, load(args.prompts)), check_row, args.limit)
     if settings.tests == "auto" and is_perturbed(next(iter(source))):
         settings = replace(settings, tests="perturbed")

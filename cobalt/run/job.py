@@ -17,6 +17,7 @@ from cobalt.prompts import load as load_prompts
 from cobalt.prompts import near
 from cobalt.rollouts.settings import MultiTurnSettings, RolloutSettings
 from cobalt.run.first_turns import FirstTurns
+from cobalt.run.functions import functions
 from cobalt.run.serving import Server
 from cobalt.run.stage_cache import Shared
 from cobalt.run.view import View
@@ -60,6 +61,7 @@ class Job:
         self.of_reference = self.shared if self.shared.folder else Shared(out / "kept")
         self.prompts_source = near(config.model.prompts, file.parent)
         self.prompts = load_prompts(self.prompts_source)
+        self.functions = functions(config, file, self.prompts)
         self.own_engine = located(config.model.engine, file, "model.engine")
         self.view: View | None = None
         self._runner = asyncio.Runner()
@@ -82,12 +84,15 @@ class Job:
 
     @property
     def model_basis(self) -> dict[str, Any]:
-        """The reference model and what runs it, for the settings of stages."""
+        """The reference model, what runs it, and what its programs are judged and answered by, for the
+        settings of stages.
+        """
         given, own = self.config.model, (self.own_engine or "").rpartition(":")[0]
         return {
             "model_sha256": self.model_sha256, "engine": given.engine, "served_name": given.served_name,
             "max_context": given.max_context,
             **({"engine_sha256": file_sha256(own)} if own.endswith(".py") else {}),
+            **self.functions.identity,
         }  # fmt: skip
 
     @cached_property
@@ -109,6 +114,7 @@ class Job:
             "task_seed": self.task_seed,
             "model_sha256": self.model_sha256,
             "prompts_sha256": self.prompts.sha256,
+            **self.functions.identity,
             "family_hash": self.family_hash,
         }
 
@@ -129,14 +135,15 @@ class Job:
     def evaluator(self) -> Evaluator:
         """The evaluator of all stages but training, opened when first asked for."""
         if self._evaluator is None:
-            from cobalt.evaluator.client import connect, is_local, local
+            from cobalt.evaluator.client import connect, is_local, local, within
             from cobalt.evaluator.verdict_cache import VerdictCache
 
             own = self.config.execution
             if is_local(own.evaluator):
-                self._evaluator = local(own.evaluator, own.workers, own.isolation)
+                inner: Evaluator = local(own.evaluator, own.workers, own.isolation)
             else:
-                self._evaluator = connect(own.evaluator, workers=own.workers)
+                inner = connect(own.evaluator, workers=own.workers)
+            self._evaluator = within(self.functions.environment, inner)
             # The stages ask about parts of a task's tests, and about the same few programs again.
             self._evaluator.cache = VerdictCache(200_000, by_test=True)
         return self._evaluator
@@ -211,12 +218,31 @@ class Job:
     def repair(self) -> MultiTurnSettings:
         """Sampling of the further programs for training tasks."""
         collect, model = self.config.collect, self.config.model
-        return MultiTurnSettings(**self._sampling(), turns=collect.turns, enable_thinking=model.thinking)
+        return MultiTurnSettings(
+            **self._sampling(), turns=collect.turns, enable_thinking=model.thinking,
+            feedback=self.functions.feedback,
+        )  # fmt: skip
 
     def evaluation(self, samples: int | None = None, turns: int | None = None) -> MultiTurnSettings:
         """Sampling on tasks to evaluate on, one for every model and control; None: as `evaluate` says."""
         given = self.config.evaluate
         return replace(self.repair(), n=samples or given.samples, turns=turns or given.turns, first_turn=True)
+
+    def cut(self) -> dict[str, Any]:
+        """How trajectories are selected and sliced, as `build_contexts` takes it."""
+        given = self.config.contexts
+        return {
+            "policy": given.policy, "selection": given.selection if given.partial else "none",
+            "max_prompt_tokens": given.max_prompt_tokens or self.config.train.max_prompt_tokens,
+            "rule": self.functions.rule,
+        }  # fmt: skip
+
+    @property
+    def cut_basis(self) -> dict[str, Any]:
+        """The same for the settings of stages."""
+        cut = self.cut()
+        rule = cut.pop("rule")
+        return cut | (rule.identity("rule") if rule else {})
 
     def note(self, text: str) -> None:
         """Say something in the middle of a stage, where anybody looks on."""

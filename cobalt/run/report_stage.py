@@ -160,6 +160,7 @@ def _totals(job: Job, runner: Runner, report: Outcome) -> dict[str, Any]:
             "steps": first["steps"],
             "samples": first["samples"],
             "masked": sum(record["facts"]["masked"] for record in trained),
+            "functions": first["plan"].get("functions", {}),
             "side_by_side": any(stage.beside is not None for stage in runner.stages),
         },
     }

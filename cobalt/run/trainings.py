@@ -13,14 +13,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from cobalt.config import recipes
-from cobalt.config.config import STORED, on_contexts
 from cobalt.config.sections import Train
 from cobalt.contexts.select import MAX_KEPT
 from cobalt.errors import InfraError
 from cobalt.files import file_sha256, plain
+from cobalt.own import absolute, is_spec
+from cobalt.run.functions import recipe_path
 from cobalt.run.job import Job
 from cobalt.run.stage_cache import Outcome, Stage
-from cobalt.training.config import is_own
+from cobalt.training.method import OFFERED
 
 if TYPE_CHECKING:
     from cobalt.training.result import TrainResult
@@ -39,7 +40,7 @@ def trainings(job: Job) -> list[Training]:
     """The recipe's training, and the single-turn control with the same number of completions."""
     found = [Training(job, "train", job.config.train.recipe)]
     if job.config.controls.single_turn_training:
-        found.append(Training(job, "train_single", "single_turn_grpo"))
+        found.append(Training(job, "train_single", recipes.CONTROL))
     return found
 
 
@@ -51,9 +52,15 @@ class Training:
         given = job.config.train
         self.control = recipe != given.recipe
         self.label = "control training" if self.control else "training"
-        self.ptb = job.path("ptb_contexts", "train.parquet") if recipe == "cobalt_ptb" else None
-        share = given.perturbed_share if self.ptb else None
-        self.given = replace(given, recipe=recipe, perturbed_share=share)
+        if self.control:
+            reward = any(each.startswith("cobalt.reward=") for each in given.overrides)
+            given = replace(
+                given, recipe=recipe, trains_on="statements", perturbed=False, perturbed_share=None,
+                # constants of functions that the control has not
+                overrides=[each for each in given.overrides if reward or "cobalt.constants" not in each],
+            )  # fmt: skip
+        self.given, self.stored = given, given.trains_on == "stored"
+        self.ptb = job.path("ptb_contexts", "train.parquet") if given.perturbed else None
         self._stopped = threading.Event()
 
     def stage(self, title: str) -> Stage:
@@ -61,7 +68,7 @@ class Training:
         job, given = self.job, self.given
         settings = {
             "recipe": self.recipe, "seed": job.seed, "model_sha256": job.model_sha256,
-            "prompts": job.prompts.sha256, **_decides(job, self.recipe),
+            "prompts": job.prompts.sha256, **job.functions.identity, **_decides(job, self.recipe),
             **plain(replace(given, overrides=overrides(given))),
         }  # fmt: skip
         files = [path for path in (*self._data(), self.ptb, self._steps_from()) if path is not None]
@@ -84,14 +91,15 @@ class Training:
                     raise InfraError(f"the {self.label} was stopped")
                 return False
 
-            done = self._train(stop)
+            done = self.train(stop)
         return Outcome(
             done.plan["contexts"], done.samples,
             {"steps": done.steps, "samples": done.samples, "masked": done.masked, "evaluator": done.evaluator,
              "plan": done.plan},
         )  # fmt: skip
 
-    def _train(self, stop: Callable[[], bool]) -> TrainResult:
+    def train(self, stop: Callable[[], bool]) -> TrainResult:
+        """Train until the last step, or until `stop()`, asked five times a second, is true."""
         from cobalt.training.launch import train
 
         job, given, steps, basis = self.job, self.given, self.given.steps, self._steps_from()
@@ -107,10 +115,11 @@ class Training:
     def _given(self, *more: str) -> dict[str, Any]:
         job, given = self.job, self.given
         return {
-            "model": job.model, "profile": given.profile, "recipe": _recipe(job, self.recipe),
+            "model": job.model, "profile": given.profile, "recipe": recipe_path(self.recipe, job.file),
             "scale": given.scale, "seed": job.seed, "reward_profile": given.reward_profile,
-            "evaluator": None if self.recipe in STORED else job.config.execution.evaluator,
-            "prompts": job.prompts_source, "overrides": [*overrides(given), *more],
+            "evaluator": None if self.stored else job.config.execution.evaluator,
+            "prompts": job.prompts_source,
+            "overrides": [*job.functions.overrides, *overrides(given, job.file.parent), *more],
             "label": self.label,
         }  # fmt: skip
 
@@ -128,7 +137,7 @@ class Training:
 
         rows = [row | {"id": number} for number, row in enumerate(rows)]
         file, prompts = folder / "train.parquet", self.job.prompts
-        if self.recipe in STORED:
+        if self.stored:
             pair = [{"text": "```python\npass\n```", "pass_rate": rate} for rate in (0.0, 1.0)]
             groups = [
                 {"prompt": prompts.messages(row["instruction"]), "completions": pair * 2,
@@ -138,15 +147,15 @@ class Training:
         else:
             build_parquet(rows, rows[:1], folder, kind="single_turn", prompts=prompts)
         return train(
-            train_file=file, val_file=None if self.recipe in STORED else folder / "test.parquet",
+            train_file=file, val_file=None if self.stored else folder / "test.parquet",
             output=folder / "out", steps=self.given.steps, ptb_file=file if self.ptb else None, dry_run=True,
             say=lambda line: None, **self._given(*more),
         )  # fmt: skip
 
     def _data(self) -> tuple[Path, Path | None]:
-        if self.recipe in STORED:
+        if self.stored:
             return self.job.path("parquet", "groups.parquet"), None
-        folder = self.job.path("parquet" if on_contexts(self.recipe) else "parquet_single")
+        folder = self.job.path("parquet" if self.given.trains_on == "contexts" else "parquet_single")
         return folder / "train.parquet", folder / "test.parquet"
 
     def _steps_from(self) -> Path | None:
@@ -154,18 +163,20 @@ class Training:
         return self.job.path("parquet", "train.parquet") if self.control and self.given.epochs else None
 
 
-def _recipe(job: Job, recipe: str) -> str:
-    """A recipe's name, or the path of its file."""
-    return str((job.file.parent / recipe).resolve()) if is_own(recipe) else recipe
-
-
 def _decides(job: Job, recipe: str) -> dict[str, Any]:
-    """What the files of the recipe say, and hashes of the modules of a reward and plug-ins of one's own."""
-    given, path = job.config.train, _recipe(job, recipe)
+    """What the files of the recipe say, and hashes of the sources of its functions and plug-ins."""
+    given, path = job.config.train, recipe_path(recipe, job.file)
     found = recipes.read(path, given.profile, given.scale, given.overrides)
-    reward = found.text("cobalt.reward").partition(":")[0]
-    hashes = {}
-    for module in (reward, *re.findall(r"[\w.]+", found.text("cobalt.plugins"))):
+    hashes, places = {}, re.findall(r"[\w.]+", found.text("cobalt.plugins"))
+    for key in OFFERED:
+        here = any(each.startswith(f"cobalt.{key}=") for each in given.overrides)
+        folder = job.file.parent if here else Path(path).parent
+        place = absolute(found.text(f"cobalt.{key}").strip("'\""), folder).rpartition(":")[0]
+        if not place.endswith(".py"):
+            places.append(place)
+        elif Path(place).is_file():
+            hashes[Path(place).name] = file_sha256(Path(place))
+    for module in places:
         name = module.partition(".")[0]
         spec = PathFinder.find_spec(name, [str(Path(path).parent), *sys.path])
         if spec is not None and spec.origin is not None:
@@ -175,8 +186,10 @@ def _decides(job: Job, recipe: str) -> dict[str, Any]:
     return {"verl": found.values, "modules": hashes}
 
 
-def overrides(given: Train) -> list[str]:
-    """verl's settings for a training."""
+def overrides(given: Train, folder: Path | None = None) -> list[str]:
+    """verl's settings for a training. ``folder``: of the configuration, from which files of functions that
+    an override names are meant.
+    """
     policy = "actor_rollout_ref"
     made = [
         f"data.train_batch_size={given.contexts}",
@@ -185,6 +198,8 @@ def overrides(given: Train) -> list[str]:
         f"{policy}.rollout.n={given.completions}",
         f"{policy}.actor.ppo_mini_batch_size={given.contexts // given.mini_batches}",
         f"{policy}.actor.optim.lr={given.learning_rate}",
+        f"cobalt.trains_on={given.trains_on}",
+        f"cobalt.ptb.mix={given.perturbed}".lower(),
     ]
     if given.epochs is not None:
         made.append(f"trainer.total_epochs={given.epochs}")
@@ -195,7 +210,15 @@ def overrides(given: Train) -> list[str]:
         made += [f"{policy}.model.{name}={value}" for name, value in lora.items()]
     if given.perturbed_share is not None:
         made.append(f"cobalt.ptb.share={given.perturbed_share}")
-    return [*made, *given.overrides]
+    return [*made, *(_located(each, folder) for each in given.overrides)]
+
+
+def _located(override: str, folder: Path | None) -> str:
+    key, _, spec = override.partition("=")
+    if folder is None or key not in {f"cobalt.{name}" for name in OFFERED}:
+        return override
+    found = absolute(spec.strip("'\""), folder)
+    return f"{key}={found if is_spec(found) and found.isascii() and ' ' not in found else repr(found)}"
 
 
 def check_composed(job: Job, recipe: str | None = None) -> Any:
@@ -206,26 +229,29 @@ def check_composed(job: Job, recipe: str | None = None) -> Any:
     """
     from cobalt.training.config import compose
     from cobalt.training.fit import fit
+    from cobalt.training.method import check
 
-    given = job.config.train
+    of = next(each for each in trainings(job) if each.recipe == (recipe or job.config.train.recipe))
+    given = of.given
     values = {"actor_rollout_ref.model.path": str(job.model)}
-    if (recipe or given.recipe) not in STORED:
+    if not of.stored:
         values["cobalt.evaluator"] = job.config.execution.evaluator
-    composed = compose(
-        _recipe(job, recipe or given.recipe), given.profile, given.scale, values, overrides(given)
-    )
+    changed = overrides(given, job.file.parent)
+    composed = compose(recipe_path(of.recipe, job.file), given.profile, given.scale, values, changed)
     fit(composed, 1)
+    check(composed)
     return composed
 
 
 def rows_at_most(job: Job, tasks: int) -> tuple[int, str]:
     """The rows that these tasks can give a training at most, and what they are called."""
-    config, recipe = job.config, job.config.train.recipe
-    if recipe in STORED:
+    config = job.config
+    if config.on_stored:
         return tasks * config.tasks.max_groups if config.tasks.has_stored else tasks, "stored groups"
     if not config.on_contexts:
         return tasks, "tasks"
-    each = config.collect.samples if config.contexts.selection == "all" else MAX_KEPT
+    whole = config.contexts.selection == "all" or job.functions.rule is not None
+    each = config.collect.samples if whole else MAX_KEPT
     return tasks * (1 + config.contexts.partial * each * config.collect.turns), "contexts"
 
 

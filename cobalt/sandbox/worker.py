@@ -2,6 +2,7 @@
 
 import contextlib
 import json
+import marshal
 import os
 import select
 import socket
@@ -9,6 +10,7 @@ import struct
 import subprocess
 import sys
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
@@ -127,10 +129,18 @@ class Worker:
         self._process.wait()
 
     def program(
-        self, source: bytes, limits: Limits, *, fn_name: str | None = None, output_bytes: int | None = None
+        self,
+        source: bytes,
+        limits: Limits,
+        *,
+        fn_name: str | None = None,
+        output_bytes: int | None = None,
+        files: Mapping[str, bytes] | None = None,
     ) -> "Program":
-        """A program to run tests on; use it as a context manager. `output_bytes` replaces the limit's."""
-        return Program(self, source, limits, fn_name, output_bytes or limits.output_bytes)
+        """A program to run tests on; use it as a context manager. `output_bytes` replaces the limit's;
+        `files` are what every run finds in its working folder, at level `namespaces`.
+        """
+        return Program(self, source, limits, fn_name, output_bytes or limits.output_bytes, files or {})
 
     def _send(self, message: bytes, descriptors: list[int]) -> None:
         try:
@@ -179,7 +189,13 @@ class Program:
     """A program held by a worker. It is compiled before its first run."""
 
     def __init__(
-        self, worker: Worker, source: bytes, limits: Limits, fn_name: str | None, output_bytes: int
+        self,
+        worker: Worker,
+        source: bytes,
+        limits: Limits,
+        fn_name: str | None,
+        output_bytes: int,
+        files: Mapping[str, bytes],
     ) -> None:
         self._worker = worker
         self._limits = limits
@@ -193,6 +209,8 @@ class Program:
         )  # fmt: skip
         worker._settle()
         descriptors = [sealed_file("source", source), memory_file("code")]
+        if files:
+            descriptors.append(sealed_file("files", marshal.dumps(dict(files))))
         try:
             worker._send(protocol.PROGRAM + protocol.pack_program(guest, fn_name), descriptors)
         finally:

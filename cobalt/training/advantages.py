@@ -1,8 +1,9 @@
 """Advantage estimators registered with verl (``algorithm.adv_estimator``).
 
-verl hands an estimator rewards, masks and prompt ids. Dense methods need the outcome of every test of every
-turn; the replay buffer leaves those here under the rows' keys, in the process that also estimates. An
-estimator of one's own asks `turns_of_rows` for them (`cobalt.dialogue.every_turn=true` has them made).
+verl hands an estimator rewards, masks and prompt ids. What is known of every turn stands in records
+(cobalt.rewards.records), which the replay buffer leaves here under the rows' keys, in the process that also
+estimates. ``cobalt.advantage`` gets them group by group; an estimator of one's own that is registered with
+verl asks `turns_of_rows` for them.
 """
 
 from __future__ import annotations
@@ -15,9 +16,10 @@ import torch
 from verl.trainer.ppo.core_algos import register_adv_est
 
 from cobalt.errors import InfraError
-from cobalt.rewards import verpo
+from cobalt.own import Own
+from cobalt.rewards.records import Rollout
+from cobalt.training import own_update
 
-VERPO = "cobalt_verpo"
 Turns = list[dict[str, Any]]
 
 
@@ -25,63 +27,89 @@ class _Rows:
     """Keys of the batch's rows in order, and what the replay buffer remembered of each."""
 
     keys: Sequence[str] = ()
-    turns: Mapping[str, Turns] = {}
-    constants = verpo.Constants()
+    records: Mapping[str, Rollout] = {}
+    own: Own | None = None
 
 
-def remember(turns: Mapping[str, Turns]) -> None:
-    """Keep the turns of a batch: key -> one mapping per turn with ``end`` (place after its last token in the
-    response) and ``passing`` [tests].
-    """
-    _Rows.turns = dict(turns)
+def remember(records: Mapping[str, Rollout]) -> None:
+    """Keep the records of a batch, by the rows' keys."""
+    _Rows.records = dict(records)
 
 
 @contextmanager
-def rows(keys: Sequence[str], constants: verpo.Constants) -> Iterator[None]:
-    """While open, estimators see that row i of the batch has key ``keys[i]``, and VeRPO's constants."""
-    _Rows.keys, _Rows.constants = list(keys), constants
+def rows(keys: Sequence[str], own: Own | None = None) -> Iterator[None]:
+    """While open, estimators see that row i has key ``keys[i]``, and the function of cobalt.advantage."""
+    _Rows.keys, _Rows.own = list(keys), own
     try:
         yield
     finally:
         _Rows.keys = ()
 
 
-def turns_of_rows(response_mask: torch.Tensor) -> list[Turns | None]:
-    """The judged turns of every row of the batch under way, as `remember` says; None of verl's padding.
+def records_of(keys: Sequence[str], response_mask: torch.Tensor) -> list[Rollout | None]:
+    """The records of rows with these keys; None of verl's padding.
 
-    ``response_mask`` [rows, tokens]. Raises InfraError where the turns of a row are not known.
+    ``response_mask``: [rows, tokens], or a list of [tokens]. Raises InfraError where one is not known.
     """
-    keys = list(_Rows.keys)
     if len(keys) != len(response_mask):
         raise InfraError(f"{len(response_mask)} rows but {len(keys)} keys: is trainer_mode cobalt?")
     for key, mask in zip(keys, response_mask, strict=True):
-        if key not in _Rows.turns and bool(mask.any()):
-            raise InfraError(f"the turns of row {key} are not known (cobalt.dialogue.every_turn=true)")
-    return [_Rows.turns.get(key) for key in keys]
+        if key not in _Rows.records and bool(mask.any()):
+            raise InfraError(f"the turns of row {key} are not known: the reward manager made no record of it")
+    return [_Rows.records.get(key) for key in keys]
 
 
-@register_adv_est(VERPO)
-def verpo_advantage(
+def turns_of_rows(response_mask: torch.Tensor) -> list[Turns | None]:
+    """The turns of every row of the batch under way: mappings with ``end`` (the place after its last token in
+    the response) and ``passing`` [tests]; None of verl's padding.
+
+    ``response_mask`` [rows, tokens]. Raises InfraError where a turn was not judged.
+    """
+    found: list[Turns | None] = []
+    for record in records_of(_Rows.keys, response_mask):
+        if record is not None and not all(turn.passing for turn in record.turns):
+            raise InfraError("a turn of the batch was not judged (cobalt.dialogue.every_turn=true)")
+        turns = record.turns if record is not None else ()
+        known = [{"end": each.end, "passing": list(each.passing)} for each in turns]
+        found.append(known if record is not None else None)
+    return found
+
+
+def turn_numbers(record: Rollout | None, mask: torch.Tensor) -> torch.Tensor:
+    """Which turn the tokens of a row are of, as ``mask`` [tokens] of its policy tokens is: 1, 2, .. where the
+    mask is 1; -1, -2, .. on the feedback after turn 1, 2, ..; 0 elsewhere, also on what another rollout of a
+    tree has in its loss.
+    """
+    numbers = torch.zeros_like(mask, dtype=torch.int64)
+    turns = record.turns if record is not None else ()
+    for number, turn in enumerate(turns, start=1):
+        numbers[turn.begin : turn.end] = number * mask[turn.begin : turn.end]
+        if number < len(turns) and not turn.shared:
+            numbers[turn.end : turns[number].begin] = -number
+    return numbers
+
+
+@register_adv_est(own_update.NAME)
+def own_advantage(
     token_level_rewards: torch.Tensor, response_mask: torch.Tensor, index: Any, **_: Any
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """VeRPO's advantage: every policy token of a turn has its turn's (cobalt.rewards.verpo).
+    """``cobalt.advantage``: every policy token of a turn has what the function gives the turn.
 
-    ``response_mask`` [rows, tokens]; ``index`` [rows] prompt ids. Constants: the section ``cobalt.verpo``.
-    Returns advantages twice, [rows, tokens], 0 where the mask is and in verl's padding rows. Raises
-    InfraError if the batch's turns are not known.
+    ``response_mask`` [rows, tokens]; ``index`` [rows] prompt ids. Returns advantages twice, [rows, tokens], 0
+    where the mask is and in verl's padding rows. Raises InfraError for records that are not known, and as
+    `own_update.advantages` does.
     """
+    if _Rows.own is None:
+        raise InfraError("no function of cobalt.advantage: is trainer_mode cobalt?")
     values = torch.zeros_like(response_mask, dtype=torch.float32)
-    groups: dict[Any, list[tuple[int, Turns]]] = {}
-    for row, turns in enumerate(turns_of_rows(response_mask)):
-        if turns is not None:
-            groups.setdefault(index[row], []).append((row, turns))
+    groups: dict[Any, list[tuple[int, Rollout]]] = {}
+    for row, record in enumerate(records_of(_Rows.keys, response_mask)):
+        if record is not None:
+            groups.setdefault(index[row], []).append((row, record))
     for members in groups.values():
-        passing = [[turn["passing"] for turn in turns] for _, turns in members]
-        found = verpo.advantages(passing, _Rows.constants)
-        for (row, turns), dialogue in zip(members, found, strict=True):
-            begin = 0
-            for turn, value in zip(turns, dialogue, strict=True):
-                values[row, begin : turn["end"]] = value
-                begin = turn["end"]
+        found = own_update.advantages(_Rows.own, [record for _, record in members])
+        for (row, record), by_turn in zip(members, found, strict=True):
+            for turn, value in zip(record.turns, by_turn, strict=True):
+                values[row, turn.begin : turn.end] = value
     values = values * response_mask
     return values, values

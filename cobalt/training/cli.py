@@ -12,7 +12,7 @@ from typing import Any
 
 from cobalt.cli import make_progress, parser, positive_int, run_main
 from cobalt.errors import InputError
-from cobalt.training.config import ALIASES, choices, is_own, listed, one_or_many
+from cobalt.training.config import ALIASES, choices, compose, is_own, listed, one_or_many
 from cobalt.training.launch import train
 from cobalt.training.worker import NOT_HERE
 
@@ -64,10 +64,11 @@ def _default_file(recipe: str) -> Path:
     for place in (Path("data/train.parquet"), Path("verl/data/train.parquet")):
         if place.is_file():
             return place
-    maker = "multi" if ALIASES.get(recipe, recipe) in ("cobalt", "cobalt_ptb") else "single"
-    command = f"preproc/verl_preproc_{maker}_turn.py --local_dir data ..."
-    if recipe in ("offline_rl", "rejection_sft"):
-        command = "cobalt stored_groups ... -o data/train.parquet"
+    command = {
+        "contexts": "preproc/verl_preproc_multi_turn.py --local_dir data ...",
+        "statements": "preproc/verl_preproc_single_turn.py --local_dir data ...",
+        "stored": "cobalt stored_groups ... -o data/train.parquet",
+    }[compose(recipe, "cpu", "tiny", {}).cobalt.trains_on]
     raise InputError(
         "there is no data/train.parquet here, the default of --train_file: make it "
         f"({command}; docs/data.md), or name another file"
@@ -93,7 +94,7 @@ def _flags() -> argparse.ArgumentParser:
     add("--seed", type=int, default=0, help="seed of data order and sampling")
     add("--evaluator", help="auto, local, serve or a URL (default: the configuration's)")
     add("--reward_profile", help="named reward profile (default: the configuration's)")
-    add("--ptb_file", help="Parquet file with perturbed contexts, for cobalt_ptb")
+    add("--ptb_file", help="Parquet file with perturbed contexts, for recipes that mix them in")
     add("--prompts", metavar="default|tiny|FILE", help="texts that online dialogues show")
     resume = "auto (from the output's checkpoint), never, or a folder global_step_N"
     add("--resume", default="auto", help=resume)

@@ -11,10 +11,13 @@ from pathlib import Path
 from typing import Any
 
 import cobalt
+from cobalt.contexts.rule import open_rule
 from cobalt.errors import InputError
+from cobalt.evaluator.environment import open_environment
 from cobalt.models import check_model, similar
 from cobalt.prompts import load, near
-from cobalt.training import checkpoint, own_recipe, scoring
+from cobalt.rollouts.feedback import open_feedback
+from cobalt.training import checkpoint, method, own_recipe, own_update, sampling, scoring
 from cobalt.training.data import check_files
 from cobalt.training.own_recipe import is_own as is_own
 from cobalt.training.verl_compat import check_version
@@ -25,17 +28,12 @@ ALIASES = {"multi_turn": "cobalt", "single_turn": "single_turn_grpo"}  # the pub
 _hydra = threading.Lock()  # Hydra keeps the folder it composes from in a global
 # Accepted and silently ignored by verl 0.9.1, or by our parts: a run that sets them would train otherwise.
 _IGNORED_SECTIONS = ("reward_model", "custom_reward_function", "sandbox_fusion")
-_ONLY_VERLS_BUFFER = (
-    "only verl's own replay buffer filters and refills groups, and Cobalt's stands in its place (groups of "
-    "equal rewards have advantage 0, a failed one stops the run)"
-)
 _IGNORED_SWITCHES = {
-    "algorithm.filter_groups.enable": _ONLY_VERLS_BUFFER,
-    "trainer.v1.sampler.sync_refill_failed_groups": _ONLY_VERLS_BUFFER,
+    "trainer.v1.sampler.sync_refill_failed_groups": "a failed group stops the run, and nothing vanishes",
     "cobalt.offline.lora_rank": "set actor_rollout_ref.model.lora_rank",
     "cobalt.offline.lora_alpha": "set actor_rollout_ref.model.lora_alpha",
-    "reward.custom_reward_function.path": "cobalt.reward=MODULE:FUNCTION names a reward of your own "
-    "(docs/howto/recipe.md)",
+    "reward.custom_reward_function.path": "cobalt.reward=FILE.py:NAME names a reward of your own "
+    "(docs/howto/reward.md)",
 }
 Files = Path | str | Sequence[Path | str] | None
 
@@ -78,12 +76,17 @@ def compose(
     if not CONFIG_DIR.is_dir():
         raise InputError(f"{CONFIG_DIR} is missing: this installation is not whole, install Cobalt again")
     recipe = ALIASES.get(recipe, recipe)
+    # a mapping without keys takes new ones where it is said that they are new
+    overrides = [
+        f"++{each}" if each.startswith(("cobalt.constants.", "cobalt.constants=")) else each
+        for each in overrides
+    ]
     own = own_recipe.read(recipe, choices("recipe")) if is_own(recipe) else None
     for kind, name in (("recipe", recipe), ("profile", profile), ("scale", scale)):
         if name not in choices(kind) and not (kind == "recipe" and own):
             raise InputError(f"{kind} {name!r} is unknown; there are: {', '.join(choices(kind))}")
     try:
-        with own_recipe.search_folder(own) as folders:
+        with own_recipe.search_folder(own, CONFIG_DIR / "fit") as folders:
             config = _composed(own.name if own else recipe, profile, scale, folders, overrides)
         parsed = OverridesParser.create().parse_overrides(list(overrides))
     except HydraException as error:
@@ -94,9 +97,13 @@ def compose(
         own_recipe.refuse_unknown_keys(own, plain)
         config.cobalt.recipe, config.cobalt.recipe_file = own.name, str(own.path)
     overridden = {override.key_or_group for override in parsed}
+    method.locate(config, overridden)
     for key, value in values.items():
         if key not in overridden:
             OmegaConf.update(config, key, value)
+    said = OmegaConf.create(dict(own.keys) if own else {})
+    own_update.choose(config, lambda name: name in overridden or OmegaConf.select(said, name) is not None)
+    sampling.settle(config, overridden)
     _refuse(config)
     return config
 
@@ -126,10 +133,17 @@ def _refuse(config: Any) -> None:
     for name, why in _IGNORED_SWITCHES.items():
         if OmegaConf.select(config, name):
             raise InputError(f"{name} is not read: {why}")
+    sampling.check(config)
     if config.trainer.device == "cpu" and config.cobalt.evaluator == "serve":
         raise InputError(
             "--evaluator serve: the CPU profile trains in a Ray cluster of its own, which has no evaluator; "
             "give the URL of one that runs (--evaluator http://localhost:8000), or local"
+        )
+    stored, trains_on = config.cobalt.method == "offline", config.cobalt.trains_on
+    if trains_on not in method.TRAINS_ON or stored != (trains_on == "stored"):
+        raise InputError(
+            f"cobalt.trains_on={trains_on}: must be one of {', '.join(method.TRAINS_ON)}, and stored where "
+            f"cobalt.method is offline (it is {config.cobalt.method})"
         )
     for section in _IGNORED_SECTIONS:
         names = _set_keys(OmegaConf.to_container(config[section], resolve=True), section)
@@ -204,9 +218,12 @@ def check_inputs(config: Any) -> None:
     if mixes != (cobalt.ptb.file is not None):
         raise InputError(
             f"recipe {cobalt.recipe}: --ptb_file (contexts from perturbed tests) "
-            + ("is required" if mixes else "belongs to recipes like cobalt_ptb (cobalt.ptb.mix)")
+            + ("is required" if mixes else "belongs to recipes that mix them in (cobalt.ptb.mix)")
         )
     scoring.reward_profile(cobalt.reward_profile)
+    functions = method.check(config)
+    own_update.check_advantage(config, functions.get("advantage"))
+    check_own(config)
     if cobalt.method == "offline":
         from cobalt.training.offline_data import check_groups
 
@@ -226,6 +243,21 @@ def check_inputs(config: Any) -> None:
     check_files(data.val_files, what="validation data", validation=True, dialogues=dialogues)
     if cobalt.ptb.file is not None:
         check_files(cobalt.ptb.file, what="perturbed contexts", validation=False, dialogues=dialogues)
+
+
+def check_own(config: Any) -> list[str]:
+    """Find and try what is the user's own for dialogues, contexts and verdicts; says which there are.
+
+    Raises InputError.
+    """
+    cobalt = config.cobalt
+    constants, prompts = cobalt.get("constants"), load(cobalt.dialogue.prompts)
+    found = {
+        "feedback": open_feedback(cobalt.feedback, "cobalt.feedback", prompts, constants),
+        "contexts": open_rule(cobalt.contexts, "cobalt.contexts", constants),
+        "environment": open_environment(cobalt.environment, "cobalt.environment"),
+    }
+    return [f"{name}: {own.spec} ({own.where}, sha256 {own.sha256})" for name, own in found.items() if own]
 
 
 def listed(files: Any) -> list[Any]:

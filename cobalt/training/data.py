@@ -6,7 +6,7 @@ import hashlib
 import json
 import random
 from collections.abc import Collection
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -31,7 +31,7 @@ _READ_OF_INFO = (
 class DataCheck:
     """What a Parquet file holds: ``rows`` that fit, ``overlong`` rows left out, prompt lengths in tokens.
 
-    ``path``: the file to train from; ``sha256``: of what is learnt from in its rows, in order.
+    ``path``: the file to train from; ``sha256``: of what is learnt from in its rows, in order; ``first`` row.
     """
 
     path: Path
@@ -40,6 +40,7 @@ class DataCheck:
     mean_prompt: float
     longest_prompt: int
     sha256: str
+    first: dict[str, Any] = field(default_factory=dict, compare=False)
 
 
 def check_files(paths: Any, *, what: str, validation: bool, dialogues: bool = False) -> Any:
@@ -129,13 +130,20 @@ def _check_row(row: dict[str, Any], where: str, validation: bool) -> None:
         raise InputError(f"{where}: extra_info.prev_best_pass_rate must be in [0, 1], got {best!r}")
 
 
-def lengths(table: Any, tokenizer: Any) -> list[int]:
-    """Tokens of every prompt as the trainer will count them."""
-    prompts = table.column("prompt").to_pylist()
-    texts = [
-        tokenizer.apply_chat_template(prompt, add_generation_prompt=True, tokenize=False)
-        for prompt in prompts
-    ]
+def lengths(table: Any, tokenizer: Any, where: str = "training data") -> list[int]:
+    """Tokens of every prompt as the trainer will count them.
+
+    Raises InputError, which begins with ``where``, for a prompt that the chat template refuses.
+    """
+    texts = []
+    for number, prompt in enumerate(table.column("prompt").to_pylist()):
+        try:
+            texts.append(tokenizer.apply_chat_template(prompt, add_generation_prompt=True, tokenize=False))
+        except Exception as error:  # templates raise whatever they like
+            roles = ", ".join(message["role"] for message in prompt)
+            raise InputError(
+                f"{where}: row {number}: the chat template refuses this prompt (roles {roles}): {error}"
+            ) from error
     return [len(ids) for ids in tokenizer(texts, add_special_tokens=False)["input_ids"]]
 
 
@@ -149,7 +157,7 @@ def fit_prompts(
     """
     import pyarrow.parquet as parquet
 
-    counted = lengths(table, tokenizer)
+    counted = lengths(table, tokenizer, where)
     kept = [number for number, length in enumerate(counted) if length <= limit]
     if not kept:
         raise InputError(
@@ -162,7 +170,8 @@ def fit_prompts(
     parquet.write_table(left, target)
     fitting = [counted[number] for number in kept]
     mean, overlong = sum(fitting) / len(fitting), len(counted) - len(kept)
-    return DataCheck(target, len(kept), overlong, mean, max(fitting), _digest(left))
+    first: dict[str, Any] = left.slice(0, 1).to_pylist()[0]
+    return DataCheck(target, len(kept), overlong, mean, max(fitting), _digest(left), first)
 
 
 def needed(table: Any, columns: Collection[str] = ()) -> Any:

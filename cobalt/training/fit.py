@@ -119,6 +119,16 @@ def _refuse_sizes(config: Any, rows: int, steps: int) -> None:
         raise InputError(f"steps must be at least 1, got {steps}")
 
 
+def check_blocks(rows: Any, actor: Any, mini: int) -> None:
+    """Blocks of the loss lie within the rows of a mini-batch on a device, so they must fill them."""
+    number = rows is None or (isinstance(rows, int) and rows > 0)
+    if not number or (rows and actor.loss_agg_mode == "token-mean" and mini % rows):
+        raise InputError(
+            f"cobalt.token_mean_over={rows}: must be null or a number of sequences that divides the {mini} "
+            "of a mini-batch on each device (actor.ppo_mini_batch_size x rollout.n / devices)"
+        )
+
+
 def fit(config: Any, longest: int) -> str:
     """The arithmetic of a training whose longest sequence has ``longest`` tokens, in one line.
 

@@ -57,7 +57,7 @@ def train(
     run again with the same arguments, it continues from its last checkpoint (``resume`` ``auto``; ``never``
     refuses a folder that has one; a path names another ``global_step_N``). ``recipe``: a file of
     ``verl/config/recipe``, the published scripts' words multi_turn and single_turn, or the path of a YAML
-    file. ``ptb_file``: contexts for cobalt_ptb. ``scale`` None: ``tiny`` on CPU, ``published`` on GPUs.
+    file. ``ptb_file``: contexts from perturbed tests. ``scale`` None: ``tiny`` on CPU, ``published`` on GPUs.
     ``steps`` None: as many as the recipe's epochs have. ``evaluator`` (``auto``, ``local``, ``serve``, a
     URL), ``reward_profile`` and ``prompts`` (of online dialogues) None: as the configuration says.
     ``overrides`` in Hydra's syntax win over everything. ``progress`` hears of every step under ``label``,
@@ -141,7 +141,7 @@ def _run(
     counters = folder / worker.COUNTERS
     return TrainResult(
         output=monitor.output,
-        plan=monitor.plan["plan"],
+        plan={**monitor.plan["plan"], "functions": OmegaConf.to_container(config.cobalt.functions)},
         notes=monitor.plan["notes"],
         log=None if dry_run else log,
         first_step_s=monitor.first_step_s,

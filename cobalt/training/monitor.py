@@ -154,6 +154,9 @@ class Monitor:
             self.first_step_s = time.monotonic() - self.started
         if not is_number(data.get(_NORM, 0.0)):
             self.say(f"  step {step}: the gradient was not finite, so its update was skipped")
+        if data.get("reward/failed"):
+            count = f"{data['reward/failed']:.0f} samples without a reward"
+            self.say(f"  step {step}: {count} are masked; why: launches/*/train.log, 'a sample is masked'")
         if self.progress is not None:
             self.progress.advance(
                 self.label,

@@ -19,6 +19,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from cobalt.engines.turn_end import turn_end
 from cobalt.errors import InfraError, InputError
 from cobalt.training import checkpoint
 from cobalt.training.monitor import check_numbers, is_number
@@ -38,9 +39,10 @@ def encode(group: Group, tokenizer: Any, max_prompt: int, max_response: int) -> 
     prompt: list[int] = tokenizer(text, add_special_tokens=False)["input_ids"]
     if len(prompt) > max_prompt:
         return None
-    rows = []
+    end, rows = turn_end(tokenizer), []
+    last = tokenizer.eos_token_id if end.token is None else end.token
     for completion, weight in zip(group.texts, group.weights, strict=True):
-        ids = [*tokenizer(completion, add_special_tokens=False)["input_ids"], tokenizer.eos_token_id]
+        ids = [*tokenizer(completion, add_special_tokens=False)["input_ids"], last]
         rows.append((prompt, ids[:max_response], weight))
     return rows
 

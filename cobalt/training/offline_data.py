@@ -1,12 +1,12 @@
 """Stored groups: completions of one prompt with their verdicts, to train on without sampling or running any.
 
 ``preproc/preproc_codenet.py`` makes them from submissions, ``cobalt stored_groups`` from the rows of a
-single-turn run (``run_single_turn_vllm.py``).
+single-turn run (``run_single_turn_vllm.py``), or from evaluated trajectories.
 """
 
 from __future__ import annotations
 
-import json
+import math
 import random
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -14,20 +14,21 @@ from pathlib import Path
 from typing import Any
 
 from cobalt.cli import parser, positive_int
+from cobalt.contexts.trajectories import read_trajectories
 from cobalt.errors import InputError
 from cobalt.files import replacing
+from cobalt.own import Own, absolute, fault_in, is_spec
+from cobalt.own import load as find_function
 from cobalt.prompts import Prompts, load
-from cobalt.rewards.cobalt import PLAIN, shaped_reward
-from cobalt.rewards.groups import exponential, grpo, rloo
-from cobalt.rows import read_rows, require, row_id
+from cobalt.recipes.offline_rl import OBJECTIVES, REWARDS, rewards_of, weigh
+from cobalt.recipes.rejection_sft import best
+from cobalt.recipes.rltf_sd import revisions
+from cobalt.rows import Row, read_rows, require, row_id
 from cobalt.text import extract_code
 from cobalt.training.data import check_prompt, read_parquet
+from cobalt.training.own_recipe import module_folder
 
-OBJECTIVES = ("rloo", "grpo", "exponential", "sft")
-REWARDS = ("correctness", "graded", "pass_rate", "shaped")
-SYNTAX_ERROR = "Compile Error"  # CodeNet's status of a program that is none
 COLUMNS = ("prompt", "completions", "extra_info")
-_CLOCK_MS = 10  # below this, times are the judge's rounding
 
 
 @dataclass(frozen=True)
@@ -40,52 +41,19 @@ class Group:
     rewards: list[float]
 
 
-def rewards_of(completions: list[dict[str, Any]], settings: Any) -> list[float]:
-    """Rewards of the completions of a group by their stored verdicts, as ``cobalt.offline.reward`` says.
-
-    ``correctness``: 1 or 0. ``graded``: 1 - ``time_cost`` x (1 - fastest / time) for a right one (times
-    where the source has ``cpu_time`` in ms), 0 for a wrong one, - ``syntax_cost`` where its ``status`` says
-    that it does not compile, or it does not parse (``parses``). ``pass_rate``; or ``shaped``, the tiers of
-    the shaped reward without its terms on form.
-    """
-    kind, rates = settings.reward, [item["pass_rate"] for item in completions]
-    if kind == "correctness":
-        return [float(rate == 1.0) for rate in rates]
-    if kind == "pass_rate":
-        return rates
-    if kind == "shaped":
-        return [shaped_reward(item["text"], item["pass_rate"], count_tokens=len, profile=PLAIN).total
-                for item in completions]  # fmt: skip
-    times = [max(time, _CLOCK_MS) if (time := item.get("cpu_time")) is not None and time >= 0 else None
-             for item in completions]  # fmt: skip
-    fastest = min((time for time, rate in zip(times, rates, strict=True) if time and rate == 1.0), default=0)
-    made = []
-    for item, time in zip(completions, times, strict=True):
-        if item["pass_rate"] == 1.0:
-            made.append(1.0 - float(settings.time_cost) * (1 - fastest / time if time else 0.0))
-        else:
-            broken = item.get("status") == SYNTAX_ERROR or item.get("parses") is False
-            made.append(-float(settings.syntax_cost) if broken else 0.0)
-    return made
-
-
-def weigh(rewards: list[float], settings: Any) -> list[float]:
-    """Weights by the section ``cobalt.offline``: advantages (of either sign) or exponential ones."""
-    if settings.objective in ("rloo", "grpo"):
-        return (rloo if settings.objective == "rloo" else grpo)(rewards)
-    clip = None if settings.clip is None else float(settings.clip)
-    return exponential(rewards, temperature=float(settings.temperature), clip=clip)
-
-
 def check_groups(path: Path, config: Any) -> list[Group]:
     """Read the groups of a Parquet file as the recipe uses them.
 
-    ``sft`` keeps the ``keep`` shortest right completions of every prompt, whatever groups they are in; the
-    other objectives keep groups with a right and a wrong one. Raises InputError that names file, row and
-    field, or for no usable group.
+    ``sft`` keeps the ``keep`` shortest right completions of every prompt, whatever groups they are in; a
+    function as objective those groups that it gives a weight, the others groups with a right and a wrong one.
+    Raises InputError that names file, row and field, or the function's line, or for no usable group.
     """
     settings, what = config.cobalt.offline, f"stored groups {path}"
-    if settings.objective not in OBJECTIVES or settings.reward not in REWARDS:
+    own = None
+    if is_spec(str(settings.objective)):
+        spec = absolute(settings.objective, module_folder(config) or Path.cwd())
+        own = find_function(spec, "cobalt.offline.objective", ("rewards", "completions"))
+    if (own is None and settings.objective not in OBJECTIVES) or settings.reward not in REWARDS:
         raise InputError(
             f"cobalt.offline: objective must be one of {', '.join(OBJECTIVES)} and reward one of "
             f"{', '.join(REWARDS)}, got {settings.objective!r} and {settings.reward!r}"
@@ -103,7 +71,11 @@ def check_groups(path: Path, config: Any) -> list[Group]:
     for number, row in enumerate(rows):
         _check(row, f"{what}: row {number}")
     if settings.objective == "sft":
-        groups, lacking = _best(rows, int(settings.keep)), "no right completion"
+        found, lacking = best(rows, int(settings.keep)), "no right completion"
+        groups = [Group(prompt, kept, [1.0] * len(kept), [1.0] * len(kept)) for prompt, kept in found]
+    elif own is not None:
+        weighed = (_weighed(row, own, settings, f"{what}: row {number}") for number, row in enumerate(rows))
+        groups, lacking = [group for group in weighed if any(group.weights)], "every weight is 0"
     else:
         groups = [group for row in rows if (group := _group(row, settings)) is not None]
         lacking = "no group has right and wrong completions"
@@ -136,21 +108,44 @@ def _group(row: Mapping[str, Any], settings: Any) -> Group | None:
     return Group(row["prompt"], [item["text"] for item in completions], weigh(rewards, settings), rewards)
 
 
-def _best(rows: list[dict[str, Any]], keep: int) -> list[Group]:
-    """The ``keep`` shortest right completions of every prompt, over all its rows."""
-    prompts: dict[str, tuple[Any, dict[str, None]]] = {}
-    for row in rows:
-        _, right = prompts.setdefault(json.dumps(row["prompt"]), (row["prompt"], {}))
-        right |= dict.fromkeys(item["text"] for item in row["completions"] if item["pass_rate"] == 1.0)
-    found = ((prompt, sorted(right, key=len)[:keep]) for prompt, right in prompts.values() if right)
-    return [Group(prompt, kept, [1.0] * len(kept), [1.0] * len(kept)) for prompt, kept in found]
+def _weighed(row: Mapping[str, Any], own: Own, settings: Any, where: str) -> Group:
+    """The group of a row, by a function: one finite weight per completion, or InputError."""
+    completions = row["completions"]
+    rewards = rewards_of(completions, settings)
+    try:
+        weights = [float(value) for value in own(rewards=rewards, completions=completions)]
+    except Exception as error:
+        raise InputError(f"{where}: {fault_in(own, error)}") from error
+    if len(weights) != len(completions) or not all(map(math.isfinite, weights)):
+        raise InputError(
+            f"{where}: {own.where}: {own.setting}={own.spec}: must return a finite weight for each of "
+            f"{len(completions)} completions, got {weights}"
+        )
+    return Group(row["prompt"], [item["text"] for item in completions], weights, rewards)
+
+
+def revised(rows: Iterator[tuple[str, Row]]) -> Iterator[dict[str, Any]]:
+    """Of evaluated trajectories a row per task: second programs as completions, for rltf_sd."""
+    for where, row in rows:
+        task = read_trajectories(row, where)
+        if completions := revisions(task):
+            yield _row(task.conversations[0][:2], completions, task.task_id)
+
+
+def _row(prompt: Any, completions: list[dict[str, Any]], key: str | int) -> dict[str, Any]:
+    return {
+        "data_source": "code_taco_verified",
+        "prompt": prompt,
+        "completions": completions,
+        "extra_info": {"split": "train", "index": str(key)},
+    }
 
 
 def stored_groups(
     rows: Iterator[tuple[str, Mapping[str, Any]]], messages: Any, *, size: int, seed: int
 ) -> Iterator[dict[str, Any]]:
     """Groups of ``size`` stored completions of a task, at least one right and one wrong in each; then, in a
-    row of their own, the right ones left over (all of a task that every sample solved), for rejection_sft.
+    row of their own, the right ones left over (all of a task that every sample solved), for objective sft.
 
     ``rows``: (place, row) of a single-turn run with ``instruction``, ``responses`` [S] and ``exec_results``
     [S]; ``messages(instruction)`` opens the prompt. A task gives as many disjoint groups as it can. Raises
@@ -168,12 +163,7 @@ def stored_groups(
                 group.append((right if len(right) > len(wrong) else wrong or right).pop())
             groups.append(group)
         for completions in [*groups, right] if right else groups:
-            yield {
-                "data_source": "code_taco_verified",
-                "prompt": messages(row["instruction"]),
-                "completions": completions,
-                "extra_info": {"split": "train", "index": str(key)},
-            }
+            yield _row(messages(row["instruction"]), completions, key)
 
 
 def _judged(row: Mapping[str, Any], where: str) -> list[dict[str, Any]]:
@@ -199,21 +189,29 @@ def write_groups(
 
     Raises InputError for rows that cannot be used, or if no task has a right completion.
     """
-    import pyarrow as pa
-    import pyarrow.parquet as parquet
-
     groups = list(stored_groups(read_rows(source), prompts.messages, size=size, seed=seed))
     if not groups:
         raise InputError(f"{source}: no task has a right completion (among {size}, right and wrong)")
-    with replacing(target) as handle:
-        parquet.write_table(pa.Table.from_pylist(groups), handle)
+    _write(groups, target)
     return sum(any(item["pass_rate"] < 1.0 for item in group["completions"]) for group in groups)
 
 
+def _write(groups: list[dict[str, Any]], target: Path | str) -> None:
+    import pyarrow as pa
+    import pyarrow.parquet as parquet
+
+    with replacing(target) as handle:
+        parquet.write_table(pa.Table.from_pylist(groups), handle)
+
+
 def main(argv: list[str] | None = None) -> int:
-    """`cobalt stored_groups`: Parquet for the recipes offline_rl and rejection_sft."""
+    """`cobalt stored_groups`: Parquet for recipes that train on stored groups."""
     flags = parser("Make groups of stored completions from the rows of a single-turn run.")
     flags.add_argument("-i", "--input_file", required=True, help="JSONL with 'responses' and 'exec_results'")
+    flags.add_argument(
+        "--revisions", action="store_true",
+        help="read evaluated trajectories: second programs, beside the first ones' mean (recipe rltf_sd)",
+    )  # fmt: skip
     flags.add_argument("-o", "--output_file", required=True, help="Parquet file, replaced")
     flags.add_argument("--group_size", type=positive_int, default=4, help="completions per group")
     flags.add_argument("--prompts", default="default", help="whose system message opens the prompt")
@@ -221,6 +219,13 @@ def main(argv: list[str] | None = None) -> int:
     args = flags.parse_args(argv)
     if args.group_size < 2:
         raise InputError("--group_size must be at least 2")
+    if args.revisions:
+        tasks = list(revised(read_rows(args.input_file)))
+        if not tasks:
+            raise InputError(f"{args.input_file}: no dialogue has a second program with a verdict")
+        _write(tasks, args.output_file)
+        print(f"{args.output_file}: second programs of {len(tasks)} tasks")
+        return 0
     size, prompts = args.group_size, load(args.prompts)
     made = write_groups(args.input_file, args.output_file, prompts, size=size, seed=args.seed)
     print(f"{args.output_file}: {made} groups of {size}, and right completions left over")

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import contextlib
 import difflib
-import importlib
 import re
 import tempfile
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from cobalt.errors import InputError
+from cobalt.own import imported
 
 _SUFFIXES = (".yaml", ".yml")
 _PACKAGE = "# @package _global_\n"  # Hydra's word for "my keys are those of the whole configuration"
@@ -20,11 +20,34 @@ _PACKAGE = "# @package _global_\n"  # Hydra's word for "my keys are those of the
 
 @dataclass(frozen=True)
 class OwnRecipe:
-    """A recipe file: ``name`` (the file's, without suffix), ``path``, and its settings as nested ``keys``."""
+    """A recipe file: ``name`` (the file's, without suffix), ``path``, its settings as nested ``keys``, and
+    the recipes that it starts from.
+    """
 
     name: str
     path: Path
     keys: Mapping[str, Any]
+    bases: tuple[str, ...] = ()
+
+    def fits(self, folder: Path) -> dict[str, dict[str, Any]]:
+        """By scale, what the files in ``folder`` set to fit its bases to it, but for what it sets itself."""
+        import yaml
+
+        return {
+            path.stem.removesuffix(f"_{base}"): _besides(yaml.safe_load(path.read_text()), self.keys)
+            for base in self.bases
+            for path in folder.glob(f"*_{base}.yaml")
+        }
+
+
+def _besides(tree: Mapping[str, Any], own: Any) -> dict[str, Any]:
+    """What ``own`` does not set. A mapping stands for its keys."""
+    own = own if isinstance(own, Mapping) else {}
+    return {
+        key: _besides(value, own.get(key)) if isinstance(value, Mapping) else value
+        for key, value in tree.items()
+        if isinstance(value, Mapping) or key not in own
+    }
 
 
 def is_own(recipe: str) -> bool:
@@ -49,14 +72,17 @@ def read(recipe: str, built_in: tuple[str, ...]) -> OwnRecipe:
         raise InputError(f"--recipe {recipe}: cannot be read: {' '.join(str(error).split())}") from None
     if not isinstance(keys, dict):
         raise InputError(f"--recipe {recipe}: must hold settings (key: value), and holds none")
-    return OwnRecipe(path.stem, path, {key: value for key, value in keys.items() if key != "defaults"})
+    bases = tuple(base for base in keys.pop("defaults", None) or () if isinstance(base, str))
+    return OwnRecipe(path.stem, path, keys, bases)
 
 
 @contextlib.contextmanager
-def search_folder(own: OwnRecipe | None) -> Iterator[list[str]]:
-    """Folders in which Hydra finds the recipe, and the files beside it that fit it to a scale
-    (``SCALE_NAME.yaml``), under the names that it expects.
+def search_folder(own: OwnRecipe | None, built_in: Path) -> Iterator[list[str]]:
+    """Folders in which Hydra finds the recipe, and what fits it to a scale, under the names that it expects:
+    files beside it (``SCALE_NAME.yaml``), else what fits its bases (files of the folder ``built_in``).
     """
+    import yaml
+
     if own is None:
         yield []
         return
@@ -67,6 +93,11 @@ def search_folder(own: OwnRecipe | None) -> Iterator[list[str]]:
             target.parent.mkdir(exist_ok=True)
             text = source.read_text(encoding="utf-8")
             target.write_text(text if "@package" in text else _PACKAGE + text, encoding="utf-8")
+        for scale, keys in own.fits(built_in).items():
+            target = Path(folder, "fit", f"{scale}_{own.name}.yaml")
+            target.parent.mkdir(exist_ok=True)
+            if not target.exists():
+                target.write_text(_PACKAGE + yaml.safe_dump(keys), encoding="utf-8")
         yield [folder]
 
 
@@ -119,7 +150,8 @@ def refuse_other_types(settings: Iterable[tuple[str, Any]], known: Mapping[str, 
                 isinstance(value, list | str) and (value[:0] == [] or not name.startswith("cobalt.")),
             ),
         ]
-        kind, fits = next((said, fits) for of_type, said, fits in kinds if isinstance(before, of_type))
+        of_one = ((said, fits) for of_type, said, fits in kinds if isinstance(before, of_type))
+        kind, fits = next(of_one, ("", True))
         if not fits:
             raise InputError(f"{of}{name}: must be {kind} (it is {before!r} otherwise), got {value!r}")
 
@@ -134,25 +166,3 @@ def load_plugins(config: Any) -> None:
     """Import the modules of ``cobalt.plugins``, which register what they bring with verl."""
     for name in config.cobalt.plugins:
         imported(name, "cobalt.plugins")
-
-
-def imported(name: str, setting: str) -> Any:
-    """A module by its name. Raises InputError if there is none; what it raises itself passes through."""
-    try:
-        return importlib.import_module(name)
-    except ModuleNotFoundError as error:
-        if error.name is None or not f"{name}.".startswith(f"{error.name}."):
-            raise
-        raise InputError(
-            f"{setting}: there is no module {name} (looked beside the recipe and in PYTHONPATH)"
-        ) from None
-
-
-def own_reward(name: str) -> Callable[..., float]:
-    """The function that ``cobalt.reward`` names, ``MODULE:FUNCTION``. Raises InputError if there is none."""
-    module, _, function = name.partition(":")
-    found = getattr(imported(module, "cobalt.reward"), function or "?", None)
-    if not callable(found):
-        raise InputError(f"cobalt.reward={name}: there is no such function (MODULE:FUNCTION)")
-    reward: Callable[..., float] = found
-    return reward

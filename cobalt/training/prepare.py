@@ -12,15 +12,14 @@ from typing import Any
 from cobalt import cluster
 from cobalt.errors import InputError
 from cobalt.files import settings_hash
-from cobalt.rewards.verpo import Constants
-from cobalt.training import checkpoint
+from cobalt.training import checkpoint, method, own_update, reward
 from cobalt.training.attention import choose_attention, import_in_workers
-from cobalt.training.config import verl_folder
+from cobalt.training.config import check_own, verl_folder
 from cobalt.training.data import PUBLIC, DataCheck, check_file, check_files, fit_prompts, lengths, mix
 from cobalt.training.dialogue import DialogueSettings
-from cobalt.training.fit import Plan, devices_of, fit, make_plan
+from cobalt.training.fit import Plan, check_blocks, devices_of, fit, make_plan
 from cobalt.training.offline_data import check_groups
-from cobalt.training.own_recipe import load_plugins, own_reward
+from cobalt.training.own_recipe import load_plugins
 from cobalt.training.scoring import Scorer, reward_profile, token_counter
 
 
@@ -30,6 +29,8 @@ def prepare(config: Any) -> tuple[Plan, list[str]]:
     Returns the plan and what was decided for the user. Raises InputError for what cannot be used, InfraError
     if the evaluator does not answer.
     """
+    from omegaconf import OmegaConf
+
     from cobalt.text import load_tokenizer
 
     data, settings, policy = config.data, config.cobalt, config.actor_rollout_ref
@@ -42,19 +43,24 @@ def prepare(config: Any) -> tuple[Plan, list[str]]:
     if offline:
         checks, longest = _stored(config, tokenizer)
     else:
-        checks = _rows(config, tokenizer, notes)
+        functions = method.functions(OmegaConf.to_container(settings, resolve=True))
+        checks = _rows(config, tokenizer, notes, whole_info="info" in functions["reward"].takes)
+        if settings.reward is not None:
+            notes += reward.try_out(functions["reward"], checks["train_files"].first)
         longest = checks["train_files"].longest_prompt + int(data.max_response_length)
         token_counter(settings.token_counter, tokenizer)
         DialogueSettings.read(config)
-        Constants(**settings.verpo)
-        if settings.reward is not None:
-            own_reward(settings.reward)
+        notes += own_update.check_advantage(config)
+        if settings.policy_loss is not None:
+            from cobalt.training.losses import check_loss
+
+            notes.append(check_loss(config))
         import_in_workers(config, list(settings.plugins))  # policy losses are looked up there
     train, actor = checks["train_files"], policy.actor
     mini = int(actor.ppo_mini_batch_size) * int(policy.rollout.n) // devices_of(config)
     actor.ppo_micro_batch_size_per_gpu = min(int(actor.ppo_micro_batch_size_per_gpu), max(1, mini))
     if not offline:
-        _check_blocks(settings.token_mean_over, actor, mini)
+        check_blocks(settings.token_mean_over, actor, mini)
         notes += _raise_bounds(policy, longest)
     for part in (policy.rollout, policy.ref):
         # batches come in whole mini-batches, also where samples were masked, and verl wants equal passes
@@ -70,12 +76,18 @@ def prepare(config: Any) -> tuple[Plan, list[str]]:
     if offline:
         notes.append(f"objective: {settings.offline.objective}; nothing is sampled or run")
         return plan, notes
+    return plan, [*notes, *_rewarding(settings), *check_own(config), _canary(settings, train.first)]
+
+
+def _rewarding(settings: Any) -> list[str]:
+    """Notes on what rewards are made of."""
     what = f"profile {settings.reward_profile}" if settings.reward is None else settings.reward
-    notes.append(f"reward: {what}, evaluator {settings.evaluator}")
+    notes = [f"reward: {what}, evaluator {settings.evaluator}"]
+    if settings.constants:
+        notes.append(f"constants: {', '.join(f'{k}={v}' for k, v in settings.constants.items())}")
     if settings.token_counter == "policy":
         notes.append("tokens in the reward are counted with the policy's tokenizer, not with o200k_base")
-    notes.append(_canary(settings))
-    return plan, notes
+    return notes
 
 
 def _write_back(config: Any, checks: dict[str, DataCheck], plan: Plan) -> None:
@@ -90,16 +102,6 @@ def _write_back(config: Any, checks: dict[str, DataCheck], plan: Plan) -> None:
         # verl counts epochs too, and would stop at their end
         trainer.total_epochs = max(int(trainer.total_epochs), plan.steps)
         trainer.save_freq = min(int(trainer.save_freq), plan.steps)
-
-
-def _check_blocks(rows: Any, actor: Any, mini: int) -> None:
-    """Blocks of the loss lie within the rows of a mini-batch on a device, so they must fill them."""
-    number = rows is None or (isinstance(rows, int) and rows > 0)
-    if not number or (rows and actor.loss_agg_mode == "token-mean" and mini % rows):
-        raise InputError(
-            f"cobalt.token_mean_over={rows}: must be null or a number of sequences that divides the {mini} "
-            "of a mini-batch on each device (actor.ppo_mini_batch_size x rollout.n / devices)"
-        )
 
 
 def _raise_bounds(policy: Any, longest: int) -> list[str]:
@@ -123,16 +125,21 @@ def _divisor(number: int, bound: int) -> int:
     return next((d for d in range(min(number, bound), 0, -1) if number % d == 0), 1)
 
 
-def _rows(config: Any, tokenizer: Any, notes: list[str]) -> dict[str, DataCheck]:
-    """The rows of training and validation that fit; perturbed contexts mixed in where asked for."""
+def _rows(config: Any, tokenizer: Any, notes: list[str], *, whole_info: bool = False) -> dict[str, DataCheck]:
+    """The rows of training and validation that fit; perturbed contexts mixed in where asked for.
+    ``whole_info``: with all fields of ``extra_info``.
+    """
     data, folder = config.data, Path(config.trainer.default_local_dir).parent / "data"
     dialogues, limit = int(config.cobalt.dialogue.turns) > 1, int(config.data.max_prompt_length)
-    columns = [*config.cobalt.columns, *([PUBLIC] if dialogues else [])]
+    columns = [*config.cobalt.columns, *[PUBLIC] * dialogues, *["extra_info"] * whole_info]
+    tree = config.cobalt.dialogue.branches
     checks = {}
     for name, what in (("train", "training data"), ("val", "validation data")):
         key, overlong = f"{name}_files", 0
         table = check_files(data[key], what=what, validation=name == "val", dialogues=dialogues)
         where = f"{what} {data[key]}" if isinstance(data[key], str) else what
+        if tree and name == "train" and "__rollout_n__" in table.column_names:
+            raise InputError(f"{where}: column __rollout_n__ does not go with cobalt.dialogue.branches")
         if name == "train" and config.cobalt.ptb.file is not None:
             table, overlong = _mixed(config, table, tokenizer, notes)
         fitted = fit_prompts(table, where, tokenizer, limit, folder / f"{name}.parquet", columns)
@@ -213,11 +220,13 @@ def missing_devices(config: Any, address: str | None) -> str | None:
     )
 
 
-def _canary(settings: Any) -> str:
+def _canary(settings: Any, row: dict[str, Any]) -> str:
     from cobalt.evaluator import connect
 
     try:
-        with connect(settings.evaluator, workers=1) as evaluator:
+        with connect(settings.evaluator, workers=1, environment=settings.environment) as evaluator:
+            if settings.environment is not None:
+                evaluator.trial(row)
             scorer = Scorer(evaluator, profile=reward_profile(settings.reward_profile), count_tokens=len)
             asyncio.run(scorer.ready())
             return f"evaluator answers (isolation: {evaluator.isolation})"

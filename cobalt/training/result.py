@@ -28,7 +28,7 @@ class TrainResult:
     of them without a verdict (not trained on), ``wall_s`` seconds of this launch, ``checkpoint`` folder of
     the last step, ``model`` the exported Hugging Face folder (fp32 on CPU), ``metrics`` one mapping per step
     with verl's names and ours, earlier launches included, ``evaluator`` counters of this launch, ``notes``
-    what was decided for the user.
+    what was decided for the user. ``plan["functions"]``: those of the recipe (cobalt.training.method.check).
     """
 
     output: Path
@@ -95,8 +95,10 @@ def card(config: Any, result: TrainResult) -> str:
         "learning rate": config.actor_rollout_ref.actor.optim.lr,
         "reward": f"profile `{cobalt.reward_profile}`, tokens by `{cobalt.token_counter}`",
     }
-    if cobalt.get("reward"):
-        facts["reward"] = f"`{cobalt.reward}`"
+    for key, own in cobalt.get("functions", {}).items():
+        if cobalt[key] is not None:
+            constants = "".join(f", {name} {value}" for name, value in own.constants.items())
+            facts[key.replace("_", " ")] = f"`{_short(own.function)}`, sha256 {own.sha256}{constants}"
     trained = [data.train_files] if isinstance(data.train_files, str) else data.train_files
     facts["training data"] = ", ".join(_file(path) for path in trained)
     if cobalt.ptb.file is not None:
@@ -112,6 +114,11 @@ def card(config: Any, result: TrainResult) -> str:
         f"tags: [cobalt, code, reinforcement-learning]\n---\n# {Path(model).name}, trained by "
         f"`{cobalt.recipe}`\n\n| | |\n|---|---|\n{rows}\n\n{_metrics(result.metrics)}"
     )
+
+
+def _short(spec: str) -> str:
+    """Without the folders of this machine."""
+    return spec if not spec.partition(":")[0].endswith(".py") else spec.rpartition("/")[2]
 
 
 def _file(path: str) -> str:

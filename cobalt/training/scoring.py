@@ -3,38 +3,41 @@
 from __future__ import annotations
 
 import asyncio
+import copy
 import time
-from collections import Counter
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from cobalt.errors import InfraError, InputError
-from cobalt.rewards.cobalt import PROFILES, RewardProfile, ShapedReward, shaped_reward
+from cobalt.own import Own
+from cobalt.rewards.cobalt import PROFILES, RewardProfile, ShapedReward
 from cobalt.rollouts.trajectory import pass_rate
 from cobalt.schema import SKIPPED
 from cobalt.testcases import TestCases
 from cobalt.text import extract_code
-from cobalt.training.own_recipe import own_reward
+from cobalt.training.method import functions
+from cobalt.training.reward import built_in, rewarded, validated
 
 if TYPE_CHECKING:
-    from cobalt.evaluator.base import Evaluator
+    from cobalt.evaluator.base import Evaluator, Tests
     from cobalt.schema import ExecutionResult
 
 VALIDATION_SPLITS = frozenset({"test", "val", "validation", "dev"})
 TRAINING_SPLITS = frozenset({"train"})
 _SUMS = ("infra_errors", "tests")
 EXPOSED = "timing_s/reward_exposed"
-_NOT_MEANS = (*_SUMS, "masked", "from_unix_s", "until_unix_s")
+_NOT_MEANS = (*_SUMS, "masked", "failed", "from_unix_s", "until_unix_s")
 
 
 @dataclass(frozen=True)
 class Score:
     """Verdict on one sample.
 
-    ``reward`` in [-1, 1] (validation: 0 or 1). ``masked``: the evaluator gave no verdict, so the sample must
-    not be trained on; its reward is 0 and means nothing. ``info`` has the same keys for every sample of one
-    profile, all of them numbers: what verl stores beside the reward and the metrics are made of.
+    ``reward`` is finite, of the shaped reward in [-1, 1] (validation: 0 or 1). ``masked``: the evaluator gave
+    no verdict, or the recipe's reward no number, so the sample must not be trained on; its reward is 0 and
+    means nothing. ``info``, all of it numbers: what verl stores beside the reward and the metrics are made
+    of, the parts of a reward of one's own among it.
     ``passing`` [tests]: the outcome of each, all False for a completion without code.
     """
 
@@ -58,8 +61,8 @@ class Scorer:
     A result ``infra_error``, or an exception of the evaluator that is not about the request, is retried
     ``retries`` times; then a training sample is masked, and for a validation sample InfraError is raised.
     An evaluator that does not answer at all (it was restarted, or its node was lost) is asked on for
-    ``wait_s`` seconds beyond that, so that an outage costs time and no samples. ``own(completion, result,
-    best)`` takes the shaped reward's place in training.
+    ``wait_s`` seconds beyond that, so that an outage costs time and no samples. ``reward`` (None: the
+    shaped one) is asked in training; a sample that it raises on, or gives no finite number, is masked.
     """
 
     def __init__(
@@ -70,53 +73,59 @@ class Scorer:
         count_tokens: Callable[[str], int],
         retries: int = 1,
         wait_s: float = 0.0,
-        own: Callable[..., float] | None = None,
+        reward: Own | None = None,
     ) -> None:
-        self.evaluator, self.profile, self.own = evaluator, profile, own
+        self.evaluator, self.profile, self.reward = evaluator, profile, reward or built_in()
         self.count_tokens, self.retries, self.wait_s = count_tokens, retries, wait_s
 
     async def score(
-        self, completion: str, tests: str | Mapping[str, Any], *, best: float = 0.0, validation: bool = False
+        self, completion: str, tests: Tests, *, best: float = 0.0, validation: bool = False, **shown: Any
     ) -> Score:
         """Score one completion.
 
         Args: ``completion`` decoded without special tokens; ``tests`` the task's tests, all of them; ``best``
-        the best pass rate shown in the context, in [0, 1].
+        the best pass rate shown in the context, in [0, 1]; ``shown``: what else a reward may take
+        (``messages``, ``info``, ``turn``).
         Raises BadRequest for tests of a wrong shape, InfraError as said above.
         """
         started = time.monotonic()
-        result, faults = await self.verdict(extract_code(completion), tests)
+        code = extract_code(completion)
+        result, faults = await self.verdict(code, tests)
         seconds = time.monotonic() - started
         if result is None:
             return self.lost(faults, seconds, validation=validation)
         rate = pass_rate(result)
-        shaped = shaped_reward(
-            completion,
-            rate,
-            prev_best_pass_rate=best,
-            count_tokens=self.count_tokens,
-            training=not validation,
-            profile=self.profile,
-        )
-        if self.own is not None and not validation:
-            shaped = replace(shaped, total=float(self.own(completion, result, best)))
-        info = _info(result, shaped, rate, best, faults, seconds, validation)
-        passing = tuple(result["passing"]) if shaped.has_code else (False,) * len(TestCases.parse(tests))
-        return Score(shaped.total, False, info, passing)
+        offered = {
+            **shown, "completion": completion, "pass_rate": rate, "best": best, "profile": self.profile,
+            "count_tokens": self.count_tokens, "result": copy.deepcopy(result),
+            "tests": TestCases.parse(tests) if "tests" in self.reward.takes else None,
+        }  # fmt: skip
+        total, parts = validated(offered) if validation else rewarded(self.reward, offered)
+        info = _info(result, total or 0.0, parts, rate, best, faults, seconds, validation)
+        if total is None:
+            return Score(0.0, True, info | {"masked": 1.0})
+        passing = tuple(result["passing"]) if code is not None else (False,) * len(TestCases.parse(tests))
+        return Score(total, False, info, passing)
 
-    async def score_row(self, completion: str, row: Mapping[str, Any], *, best: bool = True) -> Score:
-        """`score` with what verl's fields of a row say; without ``best``, nothing was shown before."""
+    async def score_row(
+        self, completion: str, row: Mapping[str, Any], turn: int | None = None, since: Sequence[Any] = ()
+    ) -> Score:
+        """`score` with what verl's fields of a row say. In a dialogue, where no program was shown before:
+        ``turn`` from 0, and the messages ``since`` the prompt.
+        """
         extra = row["extra_info"]
-        shown = float(extra.get("prev_best_pass_rate") or 0.0) if best else 0.0
-        truth = row["reward_model"]["ground_truth"]
-        return await self.score(completion, truth, best=shown, validation=is_validation(extra))
+        best = float(extra.get("prev_best_pass_rate") or 0.0) if turn is None else 0.0
+        return await self.score(
+            completion, row["reward_model"]["ground_truth"], best=best, validation=is_validation(extra),
+            messages=[*row.get("raw_prompt", ()), *since], info=dict(extra), turn=turn or 0,
+        )  # fmt: skip
 
     def lost(self, faults: int, seconds: float = 0.0, *, validation: bool) -> Score:
         """The masked score of a sample without verdict. Raises InfraError for a validation sample."""
         if validation:
             raise InfraError(f"the evaluator gave no verdict on a validation sample after {faults} tries")
         nothing = ShapedReward(0.0, format_ok=True if self.profile.judge_format else None)
-        return Score(0.0, True, _info(None, nothing, 0.0, 0.0, faults, seconds, validation))
+        return Score(0.0, True, _info(None, 0.0, nothing.metrics(), 0.0, 0.0, faults, seconds, validation))
 
     async def ready(self) -> None:
         """Ask the evaluator for a verdict that is known. Raises InfraError if it is another one, or none."""
@@ -124,7 +133,8 @@ class Scorer:
 
         request = canary()
         try:
-            result = await self.evaluator.aevaluate(request["code"], request["test_cases"])
+            plain = getattr(self.evaluator, "plain", self.evaluator)
+            result = await plain.aevaluate(request["code"], request["test_cases"])
         except (OSError, TimeoutError) as error:
             raise InfraError(f"the evaluator does not answer: {type(error).__name__}: {error}") from error
         if result["status"] != "ok" or result["passing"] != [True]:
@@ -133,9 +143,7 @@ class Scorer:
                 f"passing {result['passing']}; feedback: {' '.join(result.get('feedback', []))[:200]}"
             )
 
-    async def verdict(
-        self, code: str | None, tests: str | Mapping[str, Any]
-    ) -> tuple[ExecutionResult | None, int]:
+    async def verdict(self, code: str | None, tests: Tests) -> tuple[ExecutionResult | None, int]:
         """The evaluator's result (None after the last try) and the number of faults seen."""
         deadline, faults = time.monotonic() + self.wait_s, 0
         while True:
@@ -155,7 +163,8 @@ class Scorer:
 
 def _info(
     result: ExecutionResult | None,
-    shaped: ShapedReward,
+    reward: float,
+    parts: Mapping[str, float],
     rate: float,
     best: float,
     faults: int,
@@ -167,8 +176,8 @@ def _info(
     info = {
         "acc": float(rate == 1.0),
         "pass_rate": rate,
-        "shaped": shaped.total,
-        **shaped.metrics(),
+        "shaped": reward,
+        **parts,
         "improved": float(0.0 < best < rate),
         "time_limit": float(any(test["status"] == "time_limit" for test in tests)),
         "shared": float(shared),
@@ -188,11 +197,16 @@ def batch_metrics(infos: list[dict[str, float]]) -> dict[str, float]:
     Sums: ``reward/infra_errors`` faults of the evaluator, healed ones included; ``reward/tests`` tests run.
     ``reward/evaluator_s`` is the mean time that a sample waited for its verdict, ``_p95`` and ``_max`` are of
     the same. ``timing_s/reward_exposed``: seconds from the last request to the last verdict, which no
-    generation hides.
+    generation hides. A part that a sample does not have is 0; ``reward/failed`` (a reward of one's own):
+    samples that it gave no number.
     """
     judged = [info for info in infos if not info["masked"]]
-    names = [name for name in (judged[0] if judged else {}) if name not in _NOT_MEANS]
-    metrics = {f"reward/{name}": sum(info[name] for info in judged) / len(judged) for name in names}
+    names = [
+        name for name in dict.fromkeys(name for info in judged for name in info) if name not in _NOT_MEANS
+    ]
+    metrics = {f"reward/{name}": sum(info.get(name, 0.0) for info in judged) / len(judged) for name in names}
+    if any("failed" in info for info in infos):
+        metrics["reward/failed"] = sum(info.get("failed", 0.0) for info in infos)
     for has, lacks in (("has_code", "no_code"), ("format_ok", "format_broken")):
         if f"reward/{has}" in metrics:
             metrics[f"reward/{lacks}"] = 1.0 - metrics.pop(f"reward/{has}")
@@ -203,24 +217,6 @@ def batch_metrics(infos: list[dict[str, float]]) -> dict[str, float]:
         ends = [max(info.get(name, 0.0) for info in infos) for name in ("from_unix_s", "until_unix_s")]
         metrics[EXPOSED] = max(0.0, ends[1] - ends[0])
     return metrics | {f"reward/{name}": sum(info.get(name, 0.0) for info in infos) for name in _SUMS}
-
-
-def session_of(key: str) -> str:
-    """``{uid}_{session}`` of a key ``{uid}_{session}_{index}``."""
-    return key.rsplit("_", 1)[0]
-
-
-def masked_keys(keys: list[str], masked: list[bool]) -> set[str]:
-    """Keys ``{uid}_{session}_{index}`` that must leave the batch.
-
-    A masked output takes its session with it (one advantage belongs to the whole session), and a group with
-    fewer than two sessions left leaves too.
-    """
-    gone = {session_of(key) for key, flag in zip(keys, masked, strict=True) if flag}
-    if not gone:
-        return set()
-    left = Counter(session_of(session) for session in {session_of(key) for key in keys} - gone)
-    return {key for key in keys if session_of(key) in gone or left[session_of(session_of(key))] < 2}
 
 
 _open: list[Any] = []  # evaluators of this process, to be closed and counted at its end
@@ -246,15 +242,18 @@ def close_evaluators() -> dict[str, Any]:
 def make_scorer(settings: Mapping[str, Any], tokenizer: Any) -> Scorer:
     """The scorer that the section ``cobalt`` of a training configuration describes.
 
-    Raises InputError for an unknown profile, reward or counter, or where ``o200k_base`` is not cached.
+    Raises InputError for an unknown profile or counter, a reward that cannot be found or called, or where
+    ``o200k_base`` is not cached.
     """
-    from cobalt.evaluator import connect
+    from cobalt.evaluator.client import connect, within
+    from cobalt.evaluator.environment import open_environment
     from cobalt.training import pools
 
     if settings["evaluator"] == pools.HERE:
-        evaluator: Evaluator = pools.PoolEvaluator()
+        inner: Evaluator = pools.PoolEvaluator()
     else:
-        evaluator = connect(settings["evaluator"], workers=settings["evaluator_workers"])
+        inner = connect(settings["evaluator"], workers=settings["evaluator_workers"])
+    evaluator = within(open_environment(settings.get("environment"), "cobalt.environment"), inner)
     count_at_end(evaluator)
     return Scorer(
         evaluator,
@@ -262,7 +261,7 @@ def make_scorer(settings: Mapping[str, Any], tokenizer: Any) -> Scorer:
         count_tokens=token_counter(settings["token_counter"], tokenizer),
         retries=settings["evaluator_retries"],
         wait_s=settings["evaluator_wait_s"],
-        own=own_reward(settings["reward"]) if settings.get("reward") else None,
+        reward=functions(settings)["reward"],
     )
 
 

@@ -7,7 +7,7 @@ it; the underscore methods that are extended, each calling verl's, are listed in
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -22,14 +22,16 @@ from verl.utils.debug.metrics import calculate_debug_metrics
 from verl.workers.utils.padding import response_from_nested
 
 from cobalt.errors import InfraError
-from cobalt.rewards.verpo import Constants
-from cobalt.training import advantages, checkpoint
-from cobalt.training.dialogue import TURNS
-from cobalt.training.losses import COLUMN, block_tokens, in_blocks, loss_function
+from cobalt.rewards.records import Rollout
+from cobalt.training import advantages, checkpoint, own_update
+from cobalt.training.groups import REWARDS, Sampled, alike, in_order, masked_keys, prompt_of, session_of
+from cobalt.training.losses import columns, loss_function, turn_columns
 from cobalt.training.monitor import check_numbers
 from cobalt.training.own_recipe import load_plugins
 from cobalt.training.process import writer_lock
-from cobalt.training.scoring import EXPOSED, batch_metrics, masked_keys, session_of
+from cobalt.training.reward import first_refusal
+from cobalt.training.scoring import EXPOSED, batch_metrics
+from cobalt.training.verl_agent import RECORD
 from cobalt.training.verl_compat import check_trainer, plain_task_runner
 
 check_trainer(PPOTrainerSync)
@@ -59,8 +61,8 @@ class CobaltTrainer(PPOTrainerSync):
       ``actor/entropy`` only.
     - ``reward/step_share``: the part of a step that waits for nothing but verdicts.
     - The keys of the rows reach estimators that need more than rewards (cobalt.training.advantages).
-    - ``cobalt.token_mean_over`` gives the workers another loss function, and rows the tokens of their blocks
-      (cobalt.training.losses).
+    - ``cobalt.token_mean_over`` and ``cobalt.policy_loss`` give the workers another loss function, and rows
+      the tokens of their blocks, their turns and records (cobalt.training.losses).
     """
 
     def __init__(self, config: Any) -> None:
@@ -68,6 +70,7 @@ class CobaltTrainer(PPOTrainerSync):
             config.trainer.v1.trainer_mode = "sync"  # what verl's own code asks for from here on
         load_plugins(config)  # on GPUs this is another process than the one that checked
         super().__init__(config)
+        self._own_advantage = own_update.own_function(config, own_update.ADVANTAGE)
         self._stop_request = Path(config.trainer.default_local_dir).parent / checkpoint.STOP_REQUEST
 
     total_training_steps: int
@@ -130,15 +133,18 @@ class CobaltTrainer(PPOTrainerSync):
         return {"actor/entropy": float(entropy), **calculate_debug_metrics(padded)}
 
     def _compute_advantage(self, batch: Any, metrics: dict[str, Any]) -> Any:
-        with advantages.rows(batch.keys, Constants(**self.config.cobalt.verpo)):
+        with advantages.rows(batch.keys, self._own_advantage):
             batch = super()._compute_advantage(batch, metrics)
-        if in_blocks(self.config):
-            got = tq.kv_batch_get(
-                keys=batch.keys, partition_id=batch.partition_id, select_fields=["response_mask"]
-            )
-            tokens = [int(mask.sum()) for mask in got["response_mask"].unbind()]
-            column = block_tokens(tokens, int(self.config.cobalt.token_mean_over))
-            fields = TensorDict({COLUMN: column}, batch_size=len(tokens))
+        got = tq.kv_batch_get(
+            keys=batch.keys, partition_id=batch.partition_id, select_fields=["response_mask"]
+        )
+        masks = got["response_mask"].unbind()
+        ranks = max(self.actor_rollout_wg._dispatch_info["actor"]) + 1  # as _balance_batch found them
+        made: dict[str, Any] = columns(self.config, [int(mask.sum()) for mask in masks], ranks)
+        if self.config.cobalt.policy_loss is not None:
+            made |= turn_columns(batch.keys, masks)
+        if made:
+            fields = TensorDict(made, batch_size=len(masks))
             batch = tq.kv_batch_put(keys=batch.keys, partition_id=batch.partition_id, fields=fields)
         return batch
 
@@ -160,7 +166,13 @@ class LoudReplayBuffer(ReplayBuffer):
     It also puts a batch in the order of its prompts. In the stock one samples stand as they finished, so that
     on GPUs the first mini-batch would hold the short responses and the last one the long.
 
-    ``sampler_kwargs``: ``samples_per_prompt``, ``max_masked_share`` in [0, 1], ``poll_interval_s``.
+    Where ``algorithm.filter_groups`` is switched on, groups whose samples all have one reward (or other
+    ``metric``) leave too, and twice as many prompts as are missing, at most a batch, are sampled in their
+    place: ``max_num_gen_batches`` times in all (0: without end). Then what there is, if anything, is trained
+    on. Counted in ``training/filter_groups/``: ``sampled``, ``dropped`` and ``kept`` groups, ``batches``.
+
+    ``sampler_kwargs``: ``samples_per_prompt``, ``max_masked_share`` in [0, 1], ``poll_interval_s``,
+    ``filter_groups``.
     """
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
@@ -168,6 +180,11 @@ class LoudReplayBuffer(ReplayBuffer):
         super().__init__(*args, **{**kwargs, "poll_interval": float(settings["poll_interval_s"])})
         self.samples_per_prompt = int(settings["samples_per_prompt"])
         self.max_masked_share = float(settings["max_masked_share"])
+        given = settings["filter_groups"]
+        self.contrast, self.rounds = (
+            given["metric"] if given["enable"] else None,
+            given["max_num_gen_batches"],
+        )
 
     def _sampleable_terminal_keys(self, partition_id: str, eviction_reasons: Any) -> Any:
         failed = self.failure_keys[partition_id]
@@ -180,42 +197,79 @@ class LoudReplayBuffer(ReplayBuffer):
 
     def sample(self, global_steps: int, partition_id: str, batch_size: int) -> tuple[Any, dict[str, Any]]:
         """A batch of ``batch_size`` prompt groups without masked samples, and the metrics of all samples."""
-        batch, metrics = super().sample(
-            global_steps=global_steps, partition_id=partition_id, batch_size=batch_size
-        )
-        if partition_id == "val":
-            return batch, metrics  # a validation sample without a verdict has already stopped the run
-        in_order(batch, self.prompt_global_steps[partition_id])
-        extras: list[dict[str, Any]] = []
-        if batch.keys:
-            got = tq.kv_batch_get(keys=batch.keys, partition_id=partition_id, select_fields=["extra_fields"])
-            extras = list(got["extra_fields"])
-        infos = [extra["reward_extra_info"] for extra in extras]
-        timing = batch.tags[0].get(TIMING_TAG, {}) if batch.keys else {}
-        metrics.update(batch_metrics(infos) | timing)
-        advantages.remember({key: e[TURNS] for key, e in zip(batch.keys, extras, strict=True) if TURNS in e})
-        if gone := masked_keys(batch.keys, [bool(info["masked"]) for info in infos]):
-            tq.kv_clear(keys=sorted(gone), partition_id=partition_id)
-            kept = [row for row in zip(batch.keys, batch.tags, strict=True) if row[0] not in gone]
-            batch.keys, batch.tags = [key for key, _ in kept], [tag for _, tag in kept]
-        expected = batch_size * self.samples_per_prompt
-        lost = expected - len({session_of(key) for key in batch.keys})
-        metrics["reward/masked"] = float(lost)
-        if lost > math.floor(self.max_masked_share * expected):
-            raise InfraError(
-                f"step {global_steps}: {lost} of {expected} samples have no verdict, more than the share of "
-                f"{self.max_masked_share:g} that is allowed (cobalt.max_masked_share); is the evaluator well?"
+        if partition_id == "val":  # a sample without a verdict has already stopped the run
+            return super().sample(global_steps=global_steps, partition_id=partition_id, batch_size=batch_size)
+        made, asked = Sampled(), batch_size
+        while True:
+            batch, metrics = super().sample(
+                global_steps=global_steps, partition_id=partition_id, batch_size=asked
             )
-        return batch, metrics
+            in_order(batch, self.prompt_global_steps[partition_id])
+            self._sift(batch, made, asked)
+            expected = made.sampled * self.samples_per_prompt
+            if made.lost > math.floor(self.max_masked_share * expected):
+                raise InfraError(
+                    f"step {global_steps}: {made.lost} of {expected} samples have no verdict, more than the "
+                    f"share of {self.max_masked_share:g} that is allowed (cobalt.max_masked_share); "
+                    + _reason(made.infos)
+                )
+            missing = batch_size - len(made.groups)
+            if self.contrast is None or missing <= 0 or made.batches == self.rounds:
+                break
+            asked = min(batch_size, 2 * missing)
+            self.refill_fn(asked)
+        advantages.remember(made.records)
+        metrics.update(batch_metrics(made.infos) | made.timing)
+        metrics["reward/masked"] = float(made.lost)
+        metrics["rollout/programs"] = float(made.programs)
+        if self.contrast is not None:
+            metrics.update(made.filtered(batch_size, self.contrast, global_steps))
+        surplus = {uid for uid in list(made.groups)[batch_size:]}
+        if gone := [key for key, _ in made.rows if prompt_of(key) in surplus]:
+            tq.kv_clear(keys=gone, partition_id=partition_id)
+        rows = [row for row in made.rows if prompt_of(row[0]) not in surplus]
+        # a new one: it keeps its own length
+        keys, tags = [key for key, _ in rows], [tag for _, tag in rows]
+        return type(batch)(keys=keys, tags=tags, partition_id=partition_id), metrics
+
+    def _sift(self, batch: Any, made: Sampled, asked: int) -> None:
+        """Clear what must leave ``batch``, of ``asked`` prompts, and add the rest to ``made``."""
+        fields = ["extra_fields", *([] if self.contrast is None else ["rm_scores"])]
+        got: Any = {name: [] for name in fields}
+        if batch.keys:
+            got = tq.kv_batch_get(keys=batch.keys, partition_id=batch.partition_id, select_fields=fields)
+        extras = list(got["extra_fields"])
+        infos = [extra["reward_extra_info"] for extra in extras]
+        # of a dialogue beside its reward, of a completion with it
+        told = [
+            extra.get(RECORD) or info.pop(RECORD, None) for extra, info in zip(extras, infos, strict=True)
+        ]
+        records = {key: Rollout.of(each) for key, each in zip(batch.keys, told, strict=True) if each}
+        gone = masked_keys(batch.keys, [bool(info["masked"]) for info in infos])
+        made.lost += asked * self.samples_per_prompt - len(
+            {session_of(k) for k in batch.keys if k not in gone}
+        )
+        if self.contrast is not None:
+            scores = [float(each.sum()) for each in got["rm_scores"]]
+            values = scores if self.contrast in REWARDS else [info[self.contrast] for info in infos]
+            flat = alike(batch.keys, values, gone)
+            gone |= {key for key in batch.keys if prompt_of(key) in flat}
+            made.dropped += len(flat)
+        if gone:
+            tq.kv_clear(keys=sorted(gone), partition_id=batch.partition_id)
+        timing = batch.tags[0].get(TIMING_TAG, {}) if batch.keys else {}
+        made.timing = {name: value + made.timing.get(name, 0.0) for name, value in timing.items()}
+        made.rows += [row for row in zip(batch.keys, batch.tags, strict=True) if row[0] not in gone]
+        made.records |= records
+        made.programs += sum(not turn.shared for each in records.values() for turn in each.turns)
+        made.infos += infos
+        made.sampled, made.batches = made.sampled + asked, made.batches + 1
 
 
-def in_order(batch: Any, prompts: Iterable[str]) -> None:
-    """Sort a batch by its keys ``{uid}_{session}_{index}``: place of the uid in ``prompts``, then numbers."""
-    places = {uid: place for place, uid in enumerate(prompts)}
-
-    def place(row: tuple[str, Any]) -> tuple[int, int, int]:
-        uid, session, index = row[0].rsplit("_", 2)
-        return places[uid], int(session), int(index)
-
-    rows = sorted(zip(batch.keys, batch.tags, strict=True), key=place)
-    batch.keys, batch.tags = [key for key, _ in rows], [tag for _, tag in rows]
+def _reason(infos: Sequence[Mapping[str, float]]) -> str:
+    """Why samples may have no reward."""
+    failed = sum(info.get("failed", 0.0) for info in infos)
+    if not failed:
+        return "is the evaluator well?"
+    why = first_refusal[0] if first_refusal else "why is in the log above"
+    return f"to {failed:.0f} of them cobalt.reward gave no number: {why}"

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Any
-from uuid import uuid4
+import math
+from collections.abc import Mapping
+from dataclasses import asdict
+from typing import Any, ClassVar
 
 from omegaconf import OmegaConf
 from verl.experimental.agent_loop import AgentLoopBase, AgentLoopOutput
@@ -12,9 +14,13 @@ from verl.experimental.agent_loop.agent_loop import AgentLoopMetrics
 from verl.experimental.agent_loop.single_turn_agent_loop import SingleTurnAgentLoop
 from verl.experimental.reward_loop.reward_manager.base import RewardManagerBase
 
-from cobalt.training.dialogue import TURNS, Dialogue, DialogueSettings, Judge
+from cobalt.engines.turn_end import turn_end
+from cobalt.rewards.records import Turn
+from cobalt.training import tree
+from cobalt.training.dialogue import Dialogue, DialogueSettings, Judge, recorded
 from cobalt.training.scoring import Score, Scorer, is_validation, make_scorer
 
+RECORD = "cobalt_record"  # in extra_fields of a rollout, or its reward's: a cobalt.rewards.records.Rollout
 _scorers: dict[int, Scorer] = {}  # one evaluator connection per worker process, whatever the number of loops
 
 
@@ -29,24 +35,36 @@ class CobaltReward(RewardManagerBase):
     def __init__(self, config: Any, tokenizer: Any, compute_score: Any = None, *_: Any, **__: Any) -> None:
         super().__init__(config, tokenizer, compute_score)
         self.scorer = make_scorer(OmegaConf.to_container(config.cobalt, resolve=True), tokenizer)
+        self.end = turn_end(tokenizer)
 
     async def run_single(self, data: Any) -> dict[str, Any]:
         """Score the last output of a session. ``data``: verl's DataProto with one row per output."""
         item = data[-1]
         row = item.non_tensor_batch
         tokens = item.batch["responses"][: int(row["response_len"])]
-        score = await self.scorer.score_row(self.tokenizer.decode(tokens, skip_special_tokens=True), row)
-        return {"reward_score": score.reward, "reward_extra_info": score.info}
+        written = self.tokenizer.decode(self.end.written(tokens.tolist()), skip_special_tokens=True)
+        score = await self.scorer.score_row(written, row)
+        info: dict[str, Any] = dict(score.info)
+        if not is_validation(row["extra_info"]):
+            turn = Turn(score.reward, score.passing, 0, len(tokens), int(row.get("session_id", 0)))
+            info[RECORD] = asdict(recorded(score.reward, (turn,), row["extra_info"]))
+        return {"reward_score": score.reward, "reward_extra_info": info}
 
 
 class SingleTurnLoop(SingleTurnAgentLoop):
     """Takes the place of verl's loop ``single_turn_agent`` (verl/config/agent_loops.yaml).
 
-    With that one an empty response stops the run: there is no token to hold its reward.
+    With that one an empty response stops the run: there is no token to hold its reward. And it leaves to the
+    server which tokens end a response; here the template's is always among them.
     """
 
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.end = turn_end(self.tokenizer)
+
     async def run(self, sampling_params: dict[str, Any], *args: Any, **row: Any) -> AgentLoopOutput:
-        output = await super().run(sampling_params, *args, **row)
+        stopping = sampling_params | {"stop_token_ids": sorted(self.end.stop_ids)}
+        output = await super().run(stopping, *args, **row)
         if not output.response_ids:
             _hold(output, self.tokenizer.eos_token_id)
             if not sampling_params.get("logprobs"):
@@ -58,8 +76,11 @@ class DialogueLoop(AgentLoopBase):
     """Agent loop ``cobalt_dialogue`` (verl/config/agent_loops.yaml).
 
     Samples a response, runs it on the public tests, appends the feedback, and so on; the mask is 1 on the
-    policy's tokens only. It scores itself, so verl's reward workers have nothing to do.
+    policy's tokens only. It scores itself, so verl's reward workers have nothing to do. The rollouts of one
+    prompt run in one worker, so that a tree of dialogues grows here too.
     """
+
+    _trees: ClassVar[dict[str, list[Any]]] = {}  # prompt's uid: the task that grows it, leaves still to fetch
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -78,32 +99,80 @@ class DialogueLoop(AgentLoopBase):
 
         Raises InfraError in validation if a verdict is missing.
         """
-        dialogue = Dialogue(await self.ct_build_initial_tokens(list(row["raw_prompt"])))
-        request = uuid4().hex
-        while not dialogue.complete:
-            room = dialogue.room(self.settings)
-            output = await self.server_manager.generate(
-                request_id=request,
-                prompt_ids=dialogue.context,
-                sampling_params={**sampling_params, "max_tokens": room},
-            )
-            ids = list(output.token_ids)[:room]
-            logprobs = list(output.log_probs or [0.0] * len(ids))[:room]
-            text = await asyncio.to_thread(self.tokenizer.decode, ids, skip_special_tokens=True)
-            dialogue.add_response(ids, logprobs, text)
-            await self.judge.after_turn(dialogue, row)
-        score = self.judge.total(dialogue, validation=is_validation(row["extra_info"]))
-        extra = dict(output.extra_fields or {})
-        return output_of(dialogue, score, extra, self.settings, self.tokenizer.eos_token_id)
+        leaf, validation = int(row.get("session_id", 0)), is_validation(row["extra_info"])
+        if self.settings.branches and not validation:
+            dialogue, score = await self._leaf(sampling_params, row, leaf)
+        else:
+            dialogue = Dialogue(await self.ct_build_initial_tokens(list(row["raw_prompt"])), leaf)
+            while not dialogue.complete:
+                await self._turn(dialogue, sampling_params, row)
+            score = self.judge.total(dialogue, validation=validation)
+        return output_of(dialogue, score, row["extra_info"], self.settings, self.tokenizer.eos_token_id)
+
+    async def _turn(self, dialogue: Dialogue, sampling_params: dict[str, Any], row: dict[str, Any]) -> None:
+        """The next response, its verdict and the feedback."""
+        room = dialogue.room(self.settings)
+        output = await self.server_manager.generate(
+            request_id=dialogue.request,
+            prompt_ids=dialogue.context,
+            sampling_params={
+                **sampling_params,
+                "stop_token_ids": sorted(self.judge.end.stop_ids),
+                "max_tokens": room,
+            },
+        )
+        ids = list(output.token_ids)[:room]
+        logprobs = list(output.log_probs or [0.0] * len(ids))[:room]
+        text = await asyncio.to_thread(self.judge.text, ids)
+        dialogue.add_response(ids, logprobs, text)
+        dialogue.extra = dict(output.extra_fields or {})
+        await self.judge.after_turn(dialogue, row)
+
+    async def _leaf(
+        self, sampling_params: dict[str, Any], row: dict[str, Any], leaf: int
+    ) -> tuple[Dialogue, Score]:
+        """Rollout ``leaf`` of the prompt's tree, which the first to come grows for all; an error is theirs
+        too.
+        """
+        uid = str(row["uid"])
+        if uid not in self._trees:
+            growing = asyncio.ensure_future(self._grow(sampling_params, row))
+            self._trees[uid] = [growing, math.prod(self.settings.branches)]
+        entry = self._trees[uid]
+        entry[1] -= 1
+        if entry[1] == 0:
+            del self._trees[uid]
+        made: tuple[Dialogue, Score] = (await asyncio.shield(entry[0]))[leaf]
+        return made
+
+    async def _grow(
+        self, sampling_params: dict[str, Any], row: dict[str, Any]
+    ) -> list[tuple[Dialogue, Score]]:
+        """All rollouts of a prompt."""
+        below = tree.leaves_below(self.settings.branches, self.settings.turns)
+        ids = await self.ct_build_initial_tokens(list(row["raw_prompt"]))
+        dialogues = [Dialogue(ids, leaf) for leaf in range(math.prod(self.settings.branches))]
+
+        async def grow(leaf: int, turn: int) -> None:
+            await self._turn(dialogues[leaf], sampling_params, row)
+            tree.fork(dialogues, leaf, below[turn])
+            if not dialogues[leaf].complete:
+                places = range(leaf, leaf + below[turn], below[turn + 1])
+                await asyncio.gather(*(grow(place, turn + 1) for place in places))
+
+        first = range(0, len(dialogues), below[0])
+        await asyncio.gather(*(grow(leaf, 0) for leaf in first))
+        made = [(each, self.judge.total(each, validation=False)) for each in dialogues]
+        tree.in_loss_once(made)
+        return made
 
 
 def output_of(
-    dialogue: Dialogue, score: Score, extra: dict[str, Any], settings: DialogueSettings, end: int
+    dialogue: Dialogue, score: Score, info: Mapping[str, Any], settings: DialogueSettings, end: int
 ) -> AgentLoopOutput:
-    """What verl takes of a dialogue. ``extra``: the weights' steps; ``end``: the end token."""
-    extra |= {"turn_scores": [], "tool_rewards": [], "reward_extra_info": score.info}
-    if settings.every_turn:
-        extra[TURNS] = dialogue.turns()
+    """What verl takes of a dialogue. ``info``: the row's extra_info; ``end``: the end token."""
+    extra = {**dialogue.extra, "turn_scores": [], "tool_rewards": [], "reward_extra_info": score.info}
+    extra[RECORD] = asdict(dialogue.record(score, info, settings.turns))
     made = AgentLoopOutput(
         prompt_ids=dialogue.prompt_ids,
         response_ids=dialogue.response_ids,

@@ -143,6 +143,7 @@ def check_trainer(trainer: Any) -> None:
     """Guard the underscore methods that our trainer calls or extends."""
     for name, parameters in (
         ("step", ["self", "metrics", "timing_raw"]),  # after which verl saves
+        ("_add_prompts_to_generate", ["self", "num_prompts"]),  # what refill_fn of the replay buffer is
         ("_save_checkpoint", ["self"]),
         ("_compute_old_log_prob", ["self", "batch", "metrics"]),
         ("_compute_advantage", ["self", "batch", "metrics"]),

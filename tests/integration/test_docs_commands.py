@@ -125,7 +125,7 @@ def check(command: list[str], place: str) -> None:
 
 def cobalt_help(words: str, rest: list[str]) -> str:
     given = words.split()
-    if words == "data":
+    if words in ("data", "bench"):
         given.append(rest[1])
     return said(tuple(given))
 

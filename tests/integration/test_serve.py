@@ -27,6 +27,7 @@ from cobalt.errors import BadRequest, InfraError, InputError
 from cobalt.evaluation.evaluate import main as evaluate
 from cobalt.evaluator import connect
 from cobalt.evaluator.remote import TOKEN_VARIABLE, HttpEvaluator, ServeEvaluator
+from cobalt.evaluator.runs import Run
 from cobalt.output import write_jsonl
 from cobalt.rollouts.multi_turn import main as multi_turn
 
@@ -208,6 +209,19 @@ def get(url: str, token: str | None) -> tuple[int, Any]:
         return error.code, json.load(error)
 
 
+def send(url: str, body: bytes, token: str) -> tuple[int, Any]:
+    headers = {"Content-Type": "application/json", "Authorization": f"Bearer {token}"}
+    request = urllib.request.Request(url, body, headers, method="POST")
+    try:
+        with urllib.request.urlopen(request, timeout=60) as response:
+            return response.status, json.load(response)
+    except urllib.error.HTTPError as error:
+        return error.code, json.load(error)
+
+
+RAW = "import sys\nsys.stdout.buffer.write(b'\\xff' + input().encode())\nsys.exit(7)"
+
+
 @pytest.mark.parametrize("count", [200, pytest.param(2000, marks=pytest.mark.full)])
 def test_many_requests_at_once_with_a_token(handle: Any, monkeypatch: pytest.MonkeyPatch, count: int) -> None:
     import ray
@@ -230,6 +244,22 @@ def test_many_requests_at_once_with_a_token(handle: Any, monkeypatch: pytest.Mon
     assert status == 200 and answer["counters"]["infra_errors"] == 0
     status, document = get(f"{URL}/openapi.json", TOKEN)
     assert status == 200 and set(document["paths"]["/evaluator"]) == {"get", "post"}
+    assert set(document["components"]["schemas"]["Run"]["properties"]) == set(Run.__dataclass_fields__)
+    for evaluator in (HttpEvaluator(URL), ServeEvaluator(handle)):
+        with evaluator:
+            runs = [evaluator.submit_run(RAW, f"{number}\n", time_s=2) for number in range(40)]
+            mixed = evaluator.submit(*program(0)[:2])
+            found = [future.result(timeout=120) for future in runs]
+            assert [each.stdout for each in found] == [f"\udcff{number}" for number in range(40)]
+            assert {(each.status, each.returncode) for each in found} == {("runtime_error", 7)}
+            assert mixed.result(timeout=120)["passing"] == [True, False]
+            assert evaluator.counters["tests"] == 40 and evaluator.counters["infra_errors"] == 0
+            with pytest.raises(BadRequest, match="'time_s'"):
+                evaluator.run(RAW, time_s=-1)
+    for url, wrong, said in ((f"{URL}/run", {"code": ""}, "'source'"), (URL, {"source": ""}, "'code'"),
+                             (f"{URL}/run", [{"source": 1}], "request[0]: 'source'")):  # fmt: skip
+        status, answer = send(url, json.dumps(wrong).encode(), TOKEN)
+        assert status == 422 and said in answer["error"]
 
     monkeypatch.setenv(TOKEN_VARIABLE, "wrong")
     with HttpEvaluator(URL) as stranger, pytest.raises(InputError, match=TOKEN_VARIABLE):

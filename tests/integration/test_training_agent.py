@@ -13,6 +13,7 @@ from types import SimpleNamespace
 import pytest
 from training_assets import PROGRAMS, TESTS, make_model
 
+from cobalt.rewards.records import Rollout
 from cobalt.training.config import CONFIG_DIR, compose
 
 pytestmark = pytest.mark.slow
@@ -27,6 +28,8 @@ class Server:
     async def generate(self, **asked):
         from verl.workers.rollout.replica import TokenOutput
 
+        if not self.answers:
+            raise OSError("no server")
         ids = self.answers[self.seen.setdefault(asked["request_id"], len(self.seen))]
         logprobs = [-0.5] * len(ids) if asked["sampling_params"]["logprobs"] else None
         fields = {"min_global_steps": 3, "max_global_steps": 3}
@@ -58,11 +61,12 @@ def rollout(model, monkeypatch):
     monkeypatch.setattr(agent_loop_tq.tq, "async_kv_put", put)
     monkeypatch.setattr(agent_loop_tq.tq, "async_kv_batch_put", put_rows)
 
-    def run(recipe, answers, logprobs):
+    def run(recipe, answers, logprobs, *overrides):
         given = {"cobalt.config_dir": str(CONFIG_DIR), "actor_rollout_ref.model.path": str(model)}
         config = compose(recipe, "gpu", "published", given, [
             "actor_rollout_ref.rollout.n=2", "cobalt.evaluator=local", "cobalt.token_counter=policy",
             "cobalt.evaluator_workers=1", f"actor_rollout_ref.rollout.calculate_log_probs={logprobs}",
+            *overrides,
         ])  # fmt: skip
         worker_class = agent_loop_tq.AgentLoopWorkerTQ.__ray_metadata__.modified_class
 
@@ -77,7 +81,7 @@ def rollout(model, monkeypatch):
                 "raw_prompt": [{"role": "user", "content": "Task 1"}], "data_source": "x",
                 "reward_model": {"ground_truth": json.dumps(TESTS)},
                 "public_test_cases": json.dumps(TESTS),
-                "extra_info": {"split": "train", "prev_best_pass_rate": 0.0},
+                "extra_info": {"split": "train", "index": 0, "prev_best_pass_rate": 0.0},
             }  # fmt: skip
             sampling = {"temperature": 1.0, "top_p": 1.0, "logprobs": logprobs}
             where = {"step": 3, "sample_index": 0, "rollout_n": 0, "validate": False}
@@ -97,6 +101,8 @@ def rollout(model, monkeypatch):
 def test_an_empty_response_is_scored_and_not_learnt_from(rollout, model, recipe, turns, logprobs):
     from transformers import AutoTokenizer
 
+    from cobalt.training.verl_agent import RECORD
+
     tokenizer = AutoTokenizer.from_pretrained(model)
     right = tokenizer(f"```python\n{PROGRAMS[0]}\n```", add_special_tokens=False)["input_ids"] + [1]
     rows, status = rollout(recipe, [[], right], logprobs)
@@ -109,7 +115,43 @@ def test_an_empty_response_is_scored_and_not_learnt_from(rollout, model, recipe,
     assert int(empty["response_mask"].sum()) == 0 and float(empty["rm_scores"][-1]) == -1.0
     assert float(full["rm_scores"][-1]) > float(empty["rm_scores"][-1])
     info = [row["extra_fields"].data["reward_extra_info"] for row in (empty, full)]
+    places = [row["extra_fields"].data for row in (empty, full)]
+    made = [Rollout.of(at.get(RECORD) or at["reward_extra_info"][RECORD]) for at in places]
+    scores = [float(row["rm_scores"][-1]) for row in (empty, full)]
+    assert [each.reward for each in made] == pytest.approx(scores)
+    assert [len(each.turns) for each in made] == [turns, turns] and made[1].turns[-1].solved
+    assert (made[1].turns[0].begin, made[1].turns[0].end, made[0].index) == (0, len(right), 0)
     assert [(one["has_code"], one["acc"], one["masked"]) for one in info] == [
         (0.0, 0.0, 0.0),
         (1.0, 1.0, 0.0),
     ]
+
+
+TREE = ("cobalt.dialogue.turns=2", "cobalt.dialogue.branches=[2,2]", "actor_rollout_ref.rollout.n=4")
+
+
+def test_a_tree_grows_in_one_worker(rollout):
+    from cobalt.training.verl_agent import RECORD, DialogueLoop
+
+    answers = [[5, 6, 1], [7, 1], [8, 1], [9, 1]]
+    rows, status = rollout("mt_grpo", answers, True, *TREE)
+    assert status == ["running", "finished"] and list(rows) == [f"u_{leaf}_0" for leaf in range(4)]
+    made = [Rollout.of(row["extra_fields"].data[RECORD]) for row in rows.values()]
+    assert [[(turn.node, turn.shared) for turn in each.turns] for each in made] == [
+        [(0, False), (1, False)],
+        [(0, True), (3, False)],
+        [(4, False), (5, False)],
+        [(4, True), (7, False)],
+    ]
+    for row, record, begin in zip(rows.values(), made, answers[:1] * 2 + answers[1:2] * 2, strict=True):
+        mask, responses = row["response_mask"].tolist(), row["responses"].tolist()
+        assert responses[: len(begin)] == begin and set(mask[: len(begin)]) == {
+            int(not record.turns[0].shared)
+        }
+        assert sum(mask[record.turns[1].begin :]) == record.turns[1].end - record.turns[1].begin
+    assert not DialogueLoop._trees
+
+
+def test_a_tree_whose_server_fails_is_a_failed_prompt(rollout):
+    rows, status = rollout("mt_grpo", [], True, *TREE)
+    assert status == ["running", "failure"] and not rows

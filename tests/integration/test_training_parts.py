@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy as np
@@ -10,12 +11,13 @@ import pytest
 import torch
 from omegaconf import OmegaConf
 
+from cobalt.engines.turn_end import next_turn_ids
 from cobalt.errors import InfraError, InputError
 from cobalt.rewards.groups import grpo
-from cobalt.rewards.verpo import Constants, advantages
+from cobalt.rewards.records import Rollout, Turn
 from cobalt.training import checkpoint
 from cobalt.training.config import choices, compose
-from cobalt.training.scoring import masked_keys
+from cobalt.training.groups import masked_keys
 
 pytestmark = pytest.mark.slow
 
@@ -29,27 +31,29 @@ def test_group_advantages_are_verls():
     assert found[:, 0].tolist() == pytest.approx(grpo(rewards), abs=1e-5)
 
 
-def test_verpo_is_an_estimator_of_verl():
+def test_an_advantage_of_ones_own_is_an_estimator_of_verl():
     from verl.trainer.ppo.core_algos import get_adv_estimator_fn
 
+    from cobalt.recipes.verpo import advantage
     from cobalt.training import advantages as plugin
+    from cobalt.training.own_update import ADVANTAGE, own_function
 
     # group a: a dialogue of two turns (3 tokens, 2 of feedback, 2 tokens) and one of one turn; then padding
-    turns = {
-        "a_0_0": [{"end": 3, "passing": [True, False]}, {"end": 7, "passing": [True, True]}],
-        "a_1_0": [{"end": 4, "passing": [False, False]}],
-    }
+    long = Rollout(1.0, (Turn(0.2, (True, False), 0, 3, 0), Turn(1.0, (True, True), 5, 7, 1)))
+    short = Rollout(0.0, (Turn(0.0, (False, False), 0, 4, 2),))
     mask = torch.tensor([[1, 1, 1, 0, 0, 1, 1], [1, 1, 1, 1, 0, 0, 0], [0, 0, 0, 0, 0, 0, 0]])
-    estimator, constants = get_adv_estimator_fn("cobalt_verpo"), Constants(beta=0.7, gamma=0.8)
-    plugin.remember(turns)
-    with plugin.rows(["a_0_0", "a_1_0", "pad_0_0"], constants):
+    own = own_function(compose("verpo", "cpu", "tiny", {}, ["cobalt.verpo.beta=0.7"]), ADVANTAGE)
+    estimator = get_adv_estimator_fn("cobalt_own")
+    plugin.remember({"a_0_0": long, "a_1_0": short})
+    with plugin.rows(["a_0_0", "a_1_0", "pad_0_0"], own):
+        assert plugin.turns_of_rows(mask)[1:] == [[{"end": 4, "passing": [False, False]}], None]
         found, returns = estimator(
             token_level_rewards=torch.zeros(3, 7),
             response_mask=mask,
             index=np.array(["a", "a", "pad"]),
             config={},
         )
-    (one, two), (other,) = advantages([[[True, False], [True, True]], [[False, False]]], constants)
+    (one, two), (other,) = advantage([long, short], beta=0.7)
     assert found.tolist() == [
         pytest.approx([one] * 3 + [0, 0] + [two] * 2),
         pytest.approx([other] * 4 + [0] * 3),
@@ -57,12 +61,55 @@ def test_verpo_is_an_estimator_of_verl():
     ]
     assert torch.equal(found, returns) and bool(((found != 0) <= (mask == 1)).all())
     with (
-        plugin.rows(["a_0_0", "b_0_0"], constants),
+        plugin.rows(["a_0_0", "b_0_0"], own),
         pytest.raises(InfraError, match="turns of row b_0_0 are not known"),
     ):
         estimator(token_level_rewards=mask[:2], response_mask=mask[:2], index=np.array(["a", "b"]))
-    with pytest.raises(InfraError, match="3 rows but 0 keys"):
+    with plugin.rows([], own), pytest.raises(InfraError, match="3 rows but 0 keys"):
         estimator(token_level_rewards=mask, response_mask=mask, index=np.array(["a"] * 3))
+    numbers = [plugin.turn_numbers(*row).tolist() for row in zip([long, short, None], mask, strict=True)]
+    assert numbers == [[1, 1, 1, -1, -1, 2, 2], [1, 1, 1, 1, 0, 0, 0], [0] * 7]
+    elsewhere = replace(long, turns=(replace(long.turns[0], shared=True), long.turns[1]))
+    assert plugin.turn_numbers(elsewhere, torch.tensor([0, 0, 0, 0, 0, 1, 1])).tolist() == [0] * 5 + [2] * 2
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ("return aggregate(-advantages * log_prob, mask), {'rows': len(group)}", None),
+        ("return aggregate(log_prob, turns < 0).reshape(1)", None),
+        ("return log_prob * advantages", r"own.py:1: .* returned Tensor \(5, 3\), which is no scalar"),
+        ("return 1.0", "returned float"),
+        ("return aggregate(log_prob / 0, mask)", "own.py:1: .* returned nan"),
+        ("return aggregate(advantages, mask)", "nothing to learn from it"),
+        ("return aggregate(log_prob, mask), {'rows': 'many'}", "no mapping of names to numbers"),
+        ("return aggregate(log_prob, mask), 7", "no mapping of names to numbers"),
+        ("return group[0].turns[1].begin", "own.py:2: cobalt.policy_loss=.*IndexError"),
+    ],
+)
+def test_a_loss_of_ones_own_is_tried_before_the_start(tmp_path, line, said):
+    from cobalt.training.losses import check_loss
+
+    file = tmp_path / "own.py"
+    file.write_text(f"def f(log_prob, advantages, mask, turns, group, aggregate):\n    {line}\n")
+    config = compose("cobalt", "cpu", "tiny", {}, [f"cobalt.policy_loss={file}:f"])
+    if said is None:
+        assert check_loss(config).startswith(f"policy loss: {file}:f ({file}:1, sha256 ")
+        return
+    with pytest.raises(InputError, match=said):
+        check_loss(config)
+
+
+def test_importance_weights_are_not_lost(tmp_path):
+    from cobalt.training.losses import check_loss
+
+    file = tmp_path / "own.py"
+    config = compose("cobalt", "cpu", "tiny", {}, [
+        f"cobalt.policy_loss={file}:f", "algorithm.rollout_correction.rollout_is=token"
+    ])  # fmt: skip
+    file.write_text("def f(log_prob, mask, aggregate):\n    return aggregate(log_prob, mask)\n")
+    with pytest.raises(InputError, match=r"own.py:1: .*rollout_is: it must take 'weights'"):
+        check_loss(config)
 
 
 def test_the_gradient_is_that_of_the_samples_left():
@@ -112,7 +159,7 @@ def test_the_gradient_is_that_of_the_samples_left():
 
 def test_a_batch_is_in_the_order_of_its_prompts():
     """Rows stand in the queue as they finished; groups must stay together, as pairs and mini-batches need."""
-    from cobalt.training.trainer import in_order
+    from cobalt.training.groups import in_order
 
     keys = ["b_0_0", "a_10_0", "b_1_0", "c-d_0_0", "a_2_1", "a_2_0"]
     batch = SimpleNamespace(keys=list(keys), tags=[{"was": key} for key in keys])
@@ -135,7 +182,7 @@ def test_too_many_samples_without_a_verdict_stop_the_run(monkeypatch, share, sto
     monkeypatch.setattr(trainer.tq, "kv_batch_get", lambda **_: {"extra_fields": extras})
     monkeypatch.setattr(trainer.tq, "kv_clear", lambda keys, **_: left.extend(keys))
     buffer = trainer.LoudReplayBuffer.__new__(trainer.LoudReplayBuffer)
-    buffer.samples_per_prompt, buffer.max_masked_share = 8, share
+    buffer.samples_per_prompt, buffer.max_masked_share, buffer.contrast = 8, share, None
     buffer.prompt_global_steps = {"train": {"a": 1}}
     if stops:
         said = (
@@ -144,14 +191,16 @@ def test_too_many_samples_without_a_verdict_stop_the_run(monkeypatch, share, sto
         with pytest.raises(InfraError, match=said):
             buffer.sample(3, "train", 1)
     else:
-        assert buffer.sample(3, "train", 1)[1]["reward/masked"] == 2.0
-    assert left == [keys[2], keys[5]] and batch.keys == [key for key in keys if key not in left]
+        made, metrics = buffer.sample(3, "train", 1)
+        assert metrics["reward/masked"] == 2.0
+        assert made.keys == [key for key in keys if key not in left]
+    assert left == [keys[2], keys[5]]
 
 
 def test_the_workers_get_the_loss_that_is_asked_for():
     from verl.workers.utils.losses import ppo_loss
 
-    from cobalt.training import trainer
+    from cobalt.training import losses, trainer
 
     def given(*overrides):
         made, losses = trainer.CobaltTrainer.__new__(trainer.CobaltTrainer), []
@@ -165,7 +214,8 @@ def test_the_workers_get_the_loss_that_is_asked_for():
     assert loss.func is not ppo_loss
     assert loss.keywords["config"].clip_ratio_high == 0.4
     assert given("cobalt.token_mean_over=null") == []
-    assert given("actor_rollout_ref.actor.loss_agg_mode=seq-mean-token-mean") == []
+    (loss,) = given("actor_rollout_ref.actor.loss_agg_mode=seq-mean-token-mean")
+    assert loss.func is losses.mean_of_filled
 
 
 @pytest.mark.parametrize(
@@ -183,12 +233,12 @@ def test_the_workers_get_the_loss_that_is_asked_for():
 def test_blocks_of_the_loss_fill_mini_batches(overrides, refused):
     from contextlib import nullcontext
 
-    from cobalt.training.prepare import _check_blocks
+    from cobalt.training.fit import check_blocks
 
     config = compose("cobalt", "gpu", "published", {}, overrides)
     message = "token_mean_over=.* must be null or a number of sequences that divides the 256 of"
     with pytest.raises(InputError, match=message) if refused else nullcontext():
-        _check_blocks(config.cobalt.token_mean_over, config.actor_rollout_ref.actor, 256)
+        check_blocks(config.cobalt.token_mean_over, config.actor_rollout_ref.actor, 256)
 
 
 def test_bounds_below_the_longest_sequence_are_raised():
@@ -353,18 +403,50 @@ def test_dialogues_of_the_batch_path_are_masked_judged_and_reproducible(batch_pa
     eos = batch_path.tokenizer.eos_token_id
     for made, score in samples:
         assert len(made.response_ids) == len(made.mask) == len(made.logprobs) <= 320
-        assert len(made.texts) == len(made.turns()) == score.info["turns"] == 3
+        turns = made.record(score, {}, 3).turns
+        assert len(made.texts) == len(turns) == score.info["turns"] == 3
         begin = 0
-        for turn in made.turns():
-            own = [i for i in range(begin, turn["end"]) if made.mask[i]]
-            assert own == list(range(own[0], turn["end"])) and 0 < len(own) <= 64  # one run, at the end
-            assert made.response_ids[turn["end"] - 1] == eos or len(own) == 64
-            begin = turn["end"]
+        for turn in turns:
+            own = [i for i in range(begin, turn.end) if made.mask[i]]
+            assert own == list(range(turn.begin, turn.end)) and 0 < len(own) <= 64  # one run, at the end
+            assert made.response_ids[turn.end - 1] == eos or len(own) == 64
+            begin = turn.end
         assert begin == len(made.response_ids)
         assert all(made.logprobs[i] == 0.0 for i, flag in enumerate(made.mask) if not flag)
         assert all(made.logprobs[i] < 0.0 for i, flag in enumerate(made.mask) if flag)
-        last = made.turns()[-1]["passing"]
+        last = turns[-1].passing
         assert len(last) > 3 and (score.reward == 1.0) == all(last)
+
+
+def test_a_tree_of_the_batch_path_samples_and_judges_shared_programs_once(batch_path):
+    from cobalt.training.cpu.batch import Sampling
+
+    plain, judge, asked = batch_path.dialogue, batch_path.judge, []
+    batch_path.dialogue = judge.settings = replace(plain, branches=(2, 3, 1), every_turn=True)
+    batch_path.judge = SimpleNamespace(
+        after_turn=lambda made, row: asked.append(made.leaf) or judge.after_turn(made, row),
+        total=judge.total, text=judge.text, end=judge.end,
+    )  # fmt: skip
+    try:
+        samples, _ = batch_path._dialogues(dialogue_rows(2), Sampling(6, 1.0, 1.0, 7, False))
+    finally:
+        batch_path.dialogue = judge.settings = plain
+        batch_path.judge = judge
+    assert sorted(asked) == sorted([0, 3, *range(6), *range(6)] * 2)
+    for group in (samples[:6], samples[6:]):
+        records = [made.record(score, {}, 3) for made, score in group]
+        assert [[turn.node for turn in each.turns] for each in records] == [
+            [leaf - leaf % 3 and 9, 3 * leaf + 1, 3 * leaf + 2] for leaf in range(6)
+        ]
+        assert [each.turns[0].shared for each in records] == [False, True, True] * 2
+        for (made, _), record in zip(group, records, strict=True):
+            first, second, third = record.turns
+            assert made.texts[0] == group[3 * (made.leaf // 3)][0].texts[0]
+            own = [*range(second.begin, second.end), *range(third.begin, third.end)]
+            own = own if first.shared else [*range(first.end), *own]
+            assert [i for i, flag in enumerate(made.mask) if flag] == own
+            assert all(turn.passing and turn.reward is not None for turn in record.turns)
+        assert len({made.texts[1] for made, _ in group}) > 2
 
 
 def test_the_trainers_log_probabilities_of_a_dialogue_are_the_samplers(batch_path):
@@ -379,6 +461,39 @@ def test_the_trainers_log_probabilities_of_a_dialogue_are_the_samplers(batch_pat
         zip(made.response_ids, made.mask, made.logprobs, strict=True)
     ):
         assert not flag or float(found[place, token]) == pytest.approx(logprob, abs=1e-3)
+
+
+def test_what_a_server_renders_is_compared_with_what_is_trained(batch_path, monkeypatch):
+    """Equal where nothing is thought; a template that leaves out earlier thinking gives another context."""
+    from cobalt.training.dialogue import Dialogue
+
+    (row,) = rows = dialogue_rows(1)
+    tokenizer, end = batch_path.tokenizer, batch_path.judge.end
+    template = tokenizer.chat_template.replace("m['content']", "m['content'].split('</think>')[-1]")
+    monkeypatch.setattr(tokenizer, "chat_template", template)
+    answer = [*tokenizer("1")["input_ids"], end.token]
+
+    def two_turns(*thought):
+        made = Dialogue(batch_path._encode(rows)[0])
+        for text, ids in (("5</think>1" if thought else "1", [*thought, *answer]), ("1", answer)):
+            made.add_response(ids, [-1.0] * len(ids), text)
+            if len(made.texts) == 1:
+                made.since += [{"role": "assistant", "content": text}, {"role": "user", "content": "1"}]
+                made.add_feedback(next_turn_ids(tokenizer, "1", end, end.token), batch_path.dialogue)
+        return made
+
+    same, other = two_turns(), two_turns(107, 20, 21)
+    assert batch_path._compare([(row, same)] * 2) == {
+        "training/served_differs": 0.0,
+        "training/served_logprob_diff": 0.0,
+    }
+    contexts = [made.context[: -len(answer)] for made in (same, other)]
+    served, trained = (batch_path._mean_logprob(context, answer) for context in contexts)
+    assert abs(served - trained) > 1e-4
+    assert batch_path._compare([(row, other), (row, same)]) == pytest.approx(
+        {"training/served_differs": 0.5, "training/served_logprob_diff": (served - trained) / 2}
+    )
+    assert batch_path._compare([(row, Dialogue([1]))]) == {}
 
 
 def fitted(tmp_path, monkeypatch, metrics_of, steps=4):

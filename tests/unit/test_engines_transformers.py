@@ -149,6 +149,9 @@ def test_logprobs_are_those_of_the_model_and_zero_is_greedy(model, sampler, temp
         with torch.no_grad():
             logits = model(torch.tensor([prompt + row.token_ids])).logits[0, len(prompt) - 1 : -1]
         table = torch.log_softmax(logits / (temperature or 1.0), -1)
+        if temperature:  # of the nucleus that was sampled from
+            ordered = table.exp().sort(descending=True).values
+            table = table - (ordered * (ordered.cumsum(-1) - ordered < 0.9)).sum(-1, keepdim=True).log()
         assert row.logprobs == pytest.approx(table[range(12), row.token_ids].tolist(), abs=1e-4)
         assert temperature or row.token_ids == logits.argmax(-1).tolist()
 
@@ -187,9 +190,11 @@ def test_draw_follows_the_distribution_and_the_nucleus():
     chances = torch.tensor([0.1, 0.0, 0.6, 0.25, 0.05, 0.0]).double()
     uniform = (torch.arange(10_000).double() + 0.5) / 10_000
     logprobs = chances.log().expand(10_000, -1)
-    share = torch.bincount(draw(logprobs, uniform, 1.0), minlength=6) / 10_000
+    share = torch.bincount(draw(logprobs, uniform, 1.0)[0], minlength=6) / 10_000
     assert share.tolist() == pytest.approx(chances.tolist(), abs=1e-3)
-    nucleus = torch.bincount(draw(logprobs, uniform, 0.8), minlength=6) / 10_000
+    drawn, mass = draw(logprobs, uniform, 0.8)
+    assert mass.exp().tolist() == pytest.approx([0.85] * 10_000)
+    nucleus = torch.bincount(drawn, minlength=6) / 10_000
     assert nucleus.tolist() == pytest.approx([0, 0, 0.6 / 0.85, 0.25 / 0.85, 0, 0], abs=1e-3)
     edge = torch.tensor([math.nextafter(1.0, 0.0)]).double()
-    assert draw(chances.log()[None], edge, 1.0).tolist() == [4]  # never a token without mass
+    assert draw(chances.log()[None], edge, 1.0)[0].tolist() == [4]  # never a token without mass

@@ -7,10 +7,11 @@ from pathlib import Path
 import pytest
 
 from cobalt.errors import InfraError
-from cobalt.evaluator import LocalEvaluator, judge
+from cobalt.evaluator import LocalEvaluator, endings, judge
 from cobalt.evaluator.checker import PUBLISHED, Rule
+from cobalt.evaluator.endings import MemoryKills, counters
 from cobalt.evaluator.feedback import first_failure
-from cobalt.evaluator.judge import MemoryKills, counters, judge_suite
+from cobalt.evaluator.judge import judge_suite
 from cobalt.rollouts.trajectory import pass_rate
 from cobalt.sandbox.limits import Limits
 from cobalt.sandbox.worker import RunFacts, WorkerLost
@@ -127,7 +128,7 @@ def kills(tmp_path, monkeypatch):
     """The file of the kernel's counter, which `killed_by_host` raises."""
     file = tmp_path / "vmstat"
     file.write_text("nr_free_pages 5\noom_kill 3\noom_kill_x 9\n")
-    monkeypatch.setattr(judge, "_memory_kills", MemoryKills([file, tmp_path / "none"]))
+    monkeypatch.setattr(endings, "_memory_kills", MemoryKills([file, tmp_path / "none"]))
     return file
 
 

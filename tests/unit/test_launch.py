@@ -148,7 +148,7 @@ def test_stopped_and_finished_runs_both_end_with_0(monkeypatch, capsys):
         (["--recipe", "ppo"], "'ppo' is unknown; there are: cobalt, cobalt_ptb"),
         (["--resume", "elsewhere"], "--resume elsewhere: not auto, never or a folder global_step_N"),
         (["--recipe", "cobalt_ptb", "--val_file", "b"], "--ptb_file"),
-        (["--ptb_file", "c", "--val_file", "b"], "belongs to recipes like cobalt_ptb"),
+        (["--ptb_file", "c", "--val_file", "b"], "belongs to recipes that mix them in"),
         ([], "--val_file is missing, which recipe cobalt needs"),
         (["--recipe", "offline_rl"], "cannot be read as Parquet"),
         (["--recipe", "offline_rl", "cobalt.reward=a:b"], "recipe offline_rl takes cobalt.offline.reward"),

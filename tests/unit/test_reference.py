@@ -95,7 +95,8 @@ def test_every_flag_that_a_help_lists_is_there(name, monkeypatch):
     program, *words = name.split()
     parts = re.split(r"^### ", page("commands.md"), flags=re.M)
     (section,) = (part for part in parts if part.splitlines()[0] == name)
-    for more in (["check"], ["fields"]) if words == ["data"] else ([],):
+    below = {"data": (["check"], ["fields"]), "bench": (["methods"], ["table"])}
+    for more in below.get("".join(words), ([],)):
         monkeypatch.setattr(sys, "argv", [program, *more, "--help"])
         monkeypatch.syspath_prepend(str((ROOT / program).parent))
         help_ = help_of(words and [*words, *more], str(ROOT / program))

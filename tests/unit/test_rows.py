@@ -83,11 +83,11 @@ def test_folders_and_saved_data_sets(tmp_path):
 
 
 @pytest.mark.parametrize("name", ["none.jsonl", "none.jsonl:train", "folder/none.jsonl", "a b/c"])
-def test_names_of_nothing(name):
+def test_names_of_nothing(name, tmp_path):
     with pytest.raises(InputError, match=r"cannot read .*there is no such file"):
         open_rows(name)
     with pytest.raises(InputError, match="is a file and has no split 'dev'"):
-        open_rows(f"{__file__}:dev")
+        open_rows(f"{write(tmp_path / 'x.jsonl', ROWS)}:dev")
 
 
 def test_rejects(tmp_path):

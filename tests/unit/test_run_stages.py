@@ -10,7 +10,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from cobalt.config.load import parse
+from cobalt.config.load import load, parse
+from cobalt.config.recipes import CONTROL
 from cobalt.errors import InputError
 from cobalt.plan.cli import main as plan
 from cobalt.prompts import DEFAULT, TINY
@@ -18,10 +19,11 @@ from cobalt.report.inputs import find
 from cobalt.run import dialogues
 from cobalt.run.cli import assembled
 from cobalt.run.cli import main as run
+from cobalt.run.data_stages import data_stages
 from cobalt.run.eval_stages import evaluated, verdicts
 from cobalt.run.job import Job
 from cobalt.run.runner import Runner
-from cobalt.run.trainings import overrides, training_stages
+from cobalt.run.trainings import check_composed, overrides, training_stages
 from cobalt.run.view import View
 from cobalt.training import launch
 from cobalt.training.config import choices, compose
@@ -87,6 +89,33 @@ def test_a_recipe_of_ones_own_is_planned_checked_and_decides(tmp_path, capsys, m
     assert first["modules"] != second["modules"]  # another reward, another training
     assert first["modules"].keys() == {"mine"} and control == same
     assert (second["verl"]["data.max_response_length"], third["verl"]["data.max_response_length"]) == (64, 32)
+
+
+@pytest.mark.parametrize(
+    ("base", "rows", "stages"),
+    [
+        ("mt_grpo", "statements", []),
+        ("verpo", "statements", []),
+        ("single_turn_grpo", "statements", []),
+        ("offline_rl", "stored", ["collect"]),
+        ("rejection_sft", "stored", ["collect"]),
+        ("cobalt_ptb", "contexts", ["collect", "repair", "judge", "contexts", "ptb_contexts"]),
+    ],
+)
+def test_a_recipe_of_ones_own_trains_on_what_its_base_does(tmp_path, capsys, base, rows, stages):
+    file = written(tmp_path, "train: {recipe: mine.yaml, steps: 2}\n", mine_yaml=f"defaults: [{base}]\n")
+    for smoke in (False, True):
+        given = load(file, smoke=smoke)
+        assert given.train.trains_on == rows and given.train.perturbed == (base == "cobalt_ptb")
+    with job(tmp_path / "out", file=file) as found:
+        made = {stage.name: stage for stage in (*data_stages(found), *training_stages(found))}
+        assert list(made) == ["data", *stages, "parquet", "train", "train_single"]
+        kind = {"stored": "parquet/groups", "contexts": "parquet/train", "statements": "parquet_single/train"}
+        assert found.path(f"{kind[rows]}.parquet") in made["train"].inputs
+        assert found.path("parquet_single/train.parquet") in made["train_single"].inputs
+        assert "cobalt.trains_on=statements" in made["train_single"].settings["overrides"]
+        assert check_composed(found).cobalt.recipe == "mine"
+    assert plan([str(file), "--summary"]) == 0
 
 
 @pytest.fixture
@@ -234,6 +263,23 @@ def test_every_file_that_decides_answers_is_in_the_models_fingerprint(tmp_path, 
         with job(tmp_path, model=model) as found:
             hashes.add(found.model_sha256)
     assert len(hashes) == 2
+
+
+def test_a_function_that_an_override_names_is_beside_the_configuration(tmp_path, monkeypatch):
+    reward = "train: {overrides: ['cobalt.reward=mine.py:reward', cobalt.constants.a=2]}\n"
+    file, hashes = written(tmp_path, reward, mine_py="def reward(best, a=1):\n    return a\n"), []
+    for more in ("", "# other\n"):
+        (tmp_path / "mine.py").write_text((tmp_path / "mine.py").read_text() + more)
+        with job(tmp_path / "out", file=file) as found:
+            train, control = (stage.settings["modules"] for stage in training_stages(found))
+            hashes.append(train["mine.py"])
+            assert train == control
+            for recipe in (None, CONTROL):
+                config = check_composed(found, recipe).cobalt
+                assert config.functions.reward.constants == {"a": 2}
+                assert config.reward == f"{tmp_path}/mine.py:reward"
+        assert load(file, smoke=True).train.overrides[1:] == found.config.train.overrides
+    assert hashes[0] != hashes[1]
 
 
 def test_the_report_of_a_run_calls_the_trained_model_by_its_recipe(tmp_path):

@@ -17,6 +17,7 @@ from cobalt.stats import (
     RESAMPLES,
     SEED,
     clustered_mean,
+    crossed_mean,
     paired_bootstrap,
     paired_permutation,
     pass_at_k,
@@ -145,3 +146,19 @@ def test_intervals_hold_the_truth(name):
 def test_every_kind_of_interval_holds_the_truth(name):
     shares = [BENCH["simulate"](KINDS[name], tasks, 1000, 1)[0] for tasks in (3, 5, 10, 20, 50, 100)]
     assert min(shares) >= 0.92 and fmean(shares) >= 0.945, shares
+
+
+def test_an_interval_over_trainings_and_tasks_by_hand():
+    rates = [[1.0] * 6 + [0.0] * 6, [1.0] * 9 + [0.0] * 3]
+    found, by_task = crossed_mean(rates), clustered_mean([[1.0]] * 6 + [[0.5]] * 3 + [[0.0]] * 3)
+    half = scipy_stats.t.ppf(0.975, 1) * 0.125  # means 0.5 and 0.75: error of their mean 0.125
+    assert found.mean == 0.625 == by_task.mean
+    assert found.lo == max(0.0, 0.625 - math.hypot(0.625 - by_task.lo, half)) == 0.0
+    assert found.hi == 1.0 < 0.625 + half
+    alike = crossed_mean([rates[0]] * 3, [[0.0] * 12])  # trainings do not differ: tasks alone
+    assert tuple(alike) == pytest.approx(tuple(paired_bootstrap(rates[0], [0.0] * 12)))
+    mirrored = crossed_mean([[0.0] * 12], [rates[0]] * 1)
+    assert mirrored.mean == -0.5 and math.isnan(mirrored.lo)  # one training
+    assert math.isnan(crossed_mean([[1.0] * 5, [0.0] * 5]).hi)  # too few tasks
+    with pytest.raises(ValueError, match="same tasks and trainings"):
+        crossed_mean(rates, [[0.0] * 11])

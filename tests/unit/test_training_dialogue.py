@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -12,11 +13,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from omegaconf import OmegaConf
 
+from cobalt.engines.turn_end import next_turn_ids, turn_end
 from cobalt.errors import InfraError, InputError
+from cobalt.own import load
 from cobalt.prompts import TINY, is_all_passed
 from cobalt.rewards.cobalt import PLAIN
-from cobalt.training.config import compose
-from cobalt.training.dialogue import Dialogue, DialogueSettings, Judge, feedback_ids
+from cobalt.rewards.records import Rollout, Turn
+from cobalt.training.config import check_own, compose
+from cobalt.training.dialogue import Dialogue, DialogueSettings, Judge
 from cobalt.training.scoring import Scorer
 
 ROW = {
@@ -114,8 +118,9 @@ def test_ids_are_those_of_the_rendered_conversation(tokenizer):
     response = [*tokenizer(answer, add_special_tokens=False)["input_ids"], tokenizer.eos_token_id]
     rest = [{"role": "assistant", "content": answer}, {"role": "user", "content": message}]
     whole = ids([*opening, *rest], True)
-    assert ids(opening, True) + response + feedback_ids(tokenizer, message, ended=True) == whole
-    assert ids(opening, True) + response[:-1] + feedback_ids(tokenizer, message, ended=False) == whole
+    end, last = turn_end(tokenizer), tokenizer.eos_token_id
+    assert ids(opening, True) + response + next_turn_ids(tokenizer, message, end, last) == whole
+    assert ids(opening, True) + response[:-1] + next_turn_ids(tokenizer, message, end, None) == whole
 
 
 def test_a_dialogue_may_end_with_a_passed_program(tokenizer):
@@ -139,11 +144,18 @@ def test_the_reward_is_of_the_last_program_or_over_turns(tokenizer, kind, expect
 
 def test_every_turn_is_judged_where_dense_rewards_need_it(tokenizer):
     every = replace(SETTINGS, every_turn=True)
-    dialogue, _ = play(tokenizer, program("half"), "nothing", program("right"), settings=every)
-    passing = [True, False], [False, False], [True, True]
-    assert dialogue.turns() == [
-        {"end": end, "passing": each} for end, each in zip(dialogue.ends, passing, strict=True)
-    ]
+    dialogue, score = play(tokenizer, program("half"), "nothing", program("right"), settings=every)
+    passing = (True, False), (False, False), (True, True)
+    places = zip(dialogue.begins, dialogue.ends, passing, (0.2, -1.0, 1.0), strict=True)
+    assert dialogue.record(score, {"prev_best_pass_rate": 0.5, "index": "a"}, 3) == Rollout(
+        1.0,
+        tuple(Turn(reward, each, begin, end, i) for i, (begin, end, each, reward) in enumerate(places)),
+        best=0.5,
+        index="a",
+    )
+    last_only, score = play(tokenizer, program("half"), "nothing", program("right"))
+    turns = last_only.record(score, {}, 3).turns
+    assert [(turn.reward, turn.passing) for turn in turns] == [(None, ()), (None, ()), (1.0, (True, True))]
 
 
 @pytest.mark.parametrize("place", [0, 1, 2])
@@ -162,11 +174,41 @@ def test_feedback_without_room_for_an_answer_completes(tokenizer):
     assert dialogue.texts == [program("wrong")] and dialogue.mask == [1, 1, 1] and score.reward == -0.1
 
 
+def test_feedback_of_ones_own_is_shown_and_masks_where_it_fails(tokenizer, tmp_path, capsys):
+    file = tmp_path / "own.py"
+    file.write_text("def f(code, turn):\n    return f'{turn}!' if 'half' not in str(code) else 5\n")
+    own = replace(SETTINGS, feedback=load(f"{file}:f", "cobalt.feedback", ("code", "turn")))
+    dialogue, score = play(tokenizer, program("wrong"), program("wrong"), program("right"), settings=own)
+    shown = [
+        tokenizer.decode(dialogue.response_ids[begin:end]) for begin, end in pairwise((0, *dialogue.ends))
+    ]
+    assert "0!" in shown[1] and "1!" in shown[2] and not score.masked
+    _, score = play(tokenizer, program("half"), program("right"), settings=own)
+    assert (
+        score.masked
+        and f"{file}:1: cobalt.feedback={file}:f: must return text, got 5" in capsys.readouterr().out
+    )
+    with pytest.raises(InfraError, match="must return text"):
+        play(tokenizer, program("half"), settings=own, row=ROW | {"extra_info": {"split": "test"}})
+
+
+def test_files_of_a_recipe_are_beside_it_and_those_of_overrides_here(tmp_path, monkeypatch):
+    (tmp_path / "mine.yaml").write_text(
+        "defaults: [verpo]\ncobalt: {feedback: 'own.py:f', contexts: 'm.n:c'}\n"
+    )
+    monkeypatch.chdir(tmp_path.parent)
+    config = compose(str(tmp_path / "mine.yaml"), "cpu", "tiny", {}, ["cobalt.environment='x.py:E'"])
+    assert config.cobalt.feedback == f"{tmp_path}/own.py:f" and config.cobalt.contexts == "m.n:c"
+    assert config.cobalt.environment == f"{tmp_path.parent}/x.py:E"
+    with pytest.raises(InputError, match=r"cobalt.feedback=.*there is no file"):
+        check_own(config)
+
+
 def test_settings_are_checked():
     config = compose("verpo", "cpu", "tiny", {})
     read = DialogueSettings.read(config)
     assert (read.turns, read.max_turn_tokens, read.response_length, read.every_turn) == (3, 64, 320, True)
-    for key, value in (("turns", 0), ("max_turn_tokens", 999), ("reward", "x"), ("every_turn", False)):
+    for key, value in (("turns", 0), ("max_turn_tokens", 999), ("reward", "x")):
         wrong = OmegaConf.merge(config, {"cobalt": {"dialogue": {key: value}}})
         with pytest.raises(InputError, match=key):
             DialogueSettings.read(wrong)

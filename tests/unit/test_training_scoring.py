@@ -11,8 +11,8 @@ import pytest
 from cobalt.errors import BadRequest, InfraError, InputError
 from cobalt.rewards.cobalt import PLAIN, PUBLISHED
 from cobalt.training import pools, scoring
-from cobalt.training.own_recipe import own_reward
-from cobalt.training.scoring import Scorer, batch_metrics, is_validation, masked_keys
+from cobalt.training.groups import masked_keys
+from cobalt.training.scoring import Scorer, batch_metrics, is_validation
 
 TESTS = {"inputs": ["1", "2", "3", "4"], "outputs": ["", "", "", ""]}
 ANSWER = "```python\nprint(1)\n```"
@@ -42,8 +42,8 @@ class Scripted:
         return answer
 
 
-def score(*answers, text=ANSWER, profile=PLAIN, wait_s=0.0, own=None, **given):
-    scorer = Scorer(Scripted(*answers), profile=profile, count_tokens=len, retries=1, wait_s=wait_s, own=own)
+def score(*answers, text=ANSWER, profile=PLAIN, wait_s=0.0, **given):
+    scorer = Scorer(Scripted(*answers), profile=profile, count_tokens=len, retries=1, wait_s=wait_s)
     return asyncio.run(scorer.score(text, TESTS, **given))
 
 
@@ -67,25 +67,6 @@ def test_the_reward_is_the_shaped_one():
     assert (none.reward, none.info["has_code"], none.passing) == (-1.0, 0.0, (False,) * 4)
     assert score(verdict(True, True, True, False), validation=True).reward == 0.0
     assert score(RIGHT, validation=True).reward == 1.0
-
-
-def test_a_reward_of_ones_own_takes_the_shaped_ones_place_in_training():
-    seen = []
-
-    def own(completion, result, best):
-        seen.append((completion, result["passing"], best))
-        return 0.125
-
-    got = score(RIGHT, own=own, best=0.5)
-    assert (got.reward, got.info["shaped"], got.info["acc"]) == (0.125, 0.125, 1.0)
-    assert seen == [(ANSWER, [True] * 4, 0.5)]
-    assert score(RIGHT, own=own, validation=True).reward == 1.0 and len(seen) == 1
-
-
-@pytest.mark.parametrize("name", ["json:", "json:none", "json:__doc__", "no_such_module:reward"])
-def test_a_reward_that_is_not_there_is_refused(name):
-    with pytest.raises(InputError, match=r"cobalt\.reward"):
-        own_reward(name)
 
 
 @pytest.mark.parametrize("asked", ["auto", "serve"])

@@ -150,13 +150,14 @@ def _keys(tree, path=""):
     return {key for name, value in tree.items() for key in _keys(value, f"{path}.{name}".lstrip("."))}
 
 
+ROLLOUT, CORRECTION = "actor_rollout_ref.rollout", "algorithm.rollout_correction"
 ONLINE, GPUS = ("multi_turn", "cpu", "tiny", {}), ("multi_turn", "gpu", "published", {})
 
 
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("other", "cpu", "tiny", {}), "recipe 'other' is unknown; there are: cobalt, cobalt_ptb, mt_grpo"),
+        (("other", "cpu", "tiny", {}), "recipe 'other' is unknown; there are: cobalt, cobalt_ptb, "),
         (("multi_turn", "tpu", "tiny", {}), "profile 'tpu'"),
         ((*ONLINE, ["data.train_batch_sise=8"]), "train_batch_sise"),
         ((*ONLINE, ["nonsense"]), "nonsense"),
@@ -174,11 +175,31 @@ ONLINE, GPUS = ("multi_turn", "cpu", "tiny", {}), ("multi_turn", "gpu", "publish
         ((*ONLINE[:3], {"cobalt.evaluator": "serve"}), "--evaluator serve: the CPU profile trains in a Ray"),
         (
             (*GPUS, ["reward.custom_reward_function.path=mine.py"]),
-            "reward.custom_reward_function.path is not read: cobalt.reward=MODULE:FUNCTION",
+            "reward.custom_reward_function.path is not read: cobalt.reward=FILE.py:NAME",
         ),
         (
-            (*GPUS, ["algorithm.filter_groups.enable=true"]),
-            "algorithm.filter_groups.enable is not read: only verl's own replay buffer filters",
+            (*GPUS, ["algorithm.filter_groups.enable=true", "algorithm.filter_groups.metric=grade"]),
+            "metric must be one of reward, score, seq_reward, seq_final_reward, acc, pass_rate, got",
+        ),
+        (("offline_rl", *ONLINE[1:], ["algorithm.filter_groups.enable=true"]), "nothing is sampled"),
+        (
+            (
+                *GPUS,
+                ["algorithm.filter_groups.enable=true", "algorithm.filter_groups.max_inflight_gen_batches=2"],
+            ),
+            "max_inflight_gen_batches is not read",
+        ),
+        ((*GPUS, ["trainer.v1.sampler.sync_refill_failed_groups=true"]), "a failed group stops the run"),
+        ((*GPUS, [f"{ROLLOUT}.top_p=0.8"]), "are not the policy's, whose probabilities are learnt from"),
+        ((*GPUS, [f"{ROLLOUT}.top_k=40"]), "top_k=40: such samples are not the policy's"),
+        ((*ONLINE, [f"{ROLLOUT}.val_kwargs.top_k=4"]), "top_k=4: the CPU profile does not sample so"),
+        (
+            (*ONLINE, [f"{CORRECTION}.rollout_is=token", f"{CORRECTION}.bypass_mode=true"]),
+            "are not read in bypass_mode",
+        ),
+        (
+            (*GPUS, [f"{CORRECTION}.rollout_rs=token_k1", f"{ROLLOUT}.calculate_log_probs=false"]),
+            "needs actor_rollout_ref.rollout.calculate_log_probs=true",
         ),
     ],
 )
@@ -186,6 +207,23 @@ def test_mistakes_are_one_message(arguments, message):
     with pytest.raises(InputError) as error:
         compose(*arguments)
     assert message in str(error.value) and "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize("where", [ONLINE, GPUS])
+def test_a_correction_lets_a_nucleus_be_sampled_and_is_read(where):
+    plain = compose(*where)
+    config = compose(*where, [f"{CORRECTION}.rollout_is=token", f"{ROLLOUT}.top_p=0.9"])
+    assert config.algorithm.rollout_correction.bypass_mode is False
+    assert plain.algorithm.rollout_correction.bypass_mode is (where is ONLINE)
+
+
+def test_the_bound_of_the_gradient_reaches_the_optimiser(tmp_path):
+    """verl 0.9.1 reads optim.clip_grad only; what a recipe sets there itself stays."""
+    found = compose(*ONLINE, ["actor_rollout_ref.actor.grad_clip=0.1"]).actor_rollout_ref.actor
+    assert found.optim.clip_grad == found.grad_clip == 0.1
+    own = tmp_path / "mine.yaml"
+    own.write_text("defaults: [cobalt]\nactor_rollout_ref: {actor: {optim: {clip_grad: 0.3}}}\n")
+    assert compose(str(own), *ONLINE[1:]).actor_rollout_ref.actor.optim.clip_grad == 0.3
 
 
 def test_a_folder_that_hides_the_library_is_noticed(tmp_path):

@@ -12,9 +12,10 @@ import torch
 from omegaconf import OmegaConf
 
 from cobalt.errors import InputError
+from cobalt.recipes.offline_rl import rewards_of
 from cobalt.training import offline_data
 from cobalt.training.offline import batches, collate, encode
-from cobalt.training.offline_data import Group, check_groups, rewards_of, stored_groups
+from cobalt.training.offline_data import Group, check_groups, stored_groups
 from cobalt.training.sharded import CHUNK, Weighted, token_losses
 
 RIGHT = {"text": "```python\na\n```", "pass_rate": 1.0}
@@ -209,7 +210,7 @@ def test_prompts_and_padding_are_not_in_the_loss():
 
 
 class Letters:
-    eos_token_id = 9
+    eos_token_id, all_special_ids, added_tokens_decoder, name_or_path = 9, [9], {}, ""
 
     def apply_chat_template(self, messages, *, add_generation_prompt, tokenize):
         return messages[0]["content"]
@@ -230,3 +231,54 @@ def test_batches_are_an_order_per_epoch_and_go_on_anywhere():
     for epoch in range(3):
         assert len({number for batch in first[3 * epoch : 3 * epoch + 3] for number in batch}) == 9
     assert [next(later) for _ in range(5)] == first[4:]
+
+
+OBJECTIVES = {
+    "double": ([2.0, 0.0], None),
+    "nothing": ([0.0, 0.0], "every weight is 0"),
+    "short": ([1.0], "must return a finite weight for each of 2 completions"),
+    "nan": ([1.0, math.nan], "must return a finite weight"),
+    "text": (["a", 1.0], "ValueError"),
+}
+
+
+@pytest.mark.parametrize("name", OBJECTIVES)
+def test_an_objective_of_ones_own(name, tmp_path):
+    made, said = OBJECTIVES[name]
+    code = f"from math import nan\ndef f(rewards, completions):\n    return {made}\n"
+    (tmp_path / "mine.py").write_text(code)
+    asked = settings(objective="mine.py:f")
+    asked.cobalt.recipe_file = str(tmp_path / "recipe.yaml")
+    path = write(tmp_path / "a.parquet", (PROMPT, [RIGHT, WRONG]))
+    if said is None:
+        assert [group.weights for group in check_groups(path, asked)] == [made]
+        return
+    with pytest.raises(InputError, match=said) as error:
+        check_groups(path, asked)
+    assert name == "nothing" or f"{tmp_path / 'mine.py'}:2" in str(error.value)
+
+
+def test_second_programs_of_evaluated_trajectories(tmp_path):
+    def dialogue(*texts):
+        opening = [{"role": "system", "content": "s"}, {"role": "user", "content": "q"}]
+        said = [[{"role": "assistant", "content": text}, {"role": "user", "content": "no"}] for text in texts]
+        return [*opening, *(message for pair in said for message in pair)]
+
+    tests = json.dumps({"inputs": ["1", "2"], "outputs": ["a", "b"]})
+    row = {
+        "id": "t", "difficulty": "EASY", "test_cases": tests, "public_test_cases": tests,
+        "conversations": [dialogue("a", "b"), dialogue("c", "d")], "all_pass_rates": [[0.5, 1.0], [0.0, 0.0]],
+        "public_pass_rates": [[0.5, 0.0], [1.0, 0.0]],
+    }  # fmt: skip
+    source, target = tmp_path / "judged.jsonl", tmp_path / "g.parquet"
+    source.write_text(json.dumps(row) + "\n")
+    assert offline_data.main(["-i", str(source), "-o", str(target), "--revisions"]) == 0
+    asked = settings(objective="cobalt.recipes.rltf_sd:weights", reward="pass_rate")
+    asked.cobalt.recipe_file = None
+    (group,) = check_groups(target, asked)
+    assert group.texts == ["b", "d"] and group.weights == [0.75, -0.25]
+    assert [message["content"] for message in group.prompt] == ["s", "q"]
+    row["conversations"], row["all_pass_rates"] = [dialogue("a")], [[0.5]]
+    source.write_text(json.dumps(row | {"public_pass_rates": [[0.5]]}) + "\n")
+    with pytest.raises(InputError, match="no dialogue has a second program"):
+        offline_data.main(["-i", str(source), "-o", str(target), "--revisions"])

@@ -1,6 +1,6 @@
 """Messages between host and worker on a SEQPACKET socket: a byte that says what it is, then its content.
 
-    host -> zygote      PROGRAM, `pack_program`                   [source, code]
+    host -> zygote      PROGRAM, `pack_program`                   [source, code] or [source, code, files]
     host -> supervisor  RUN, `ORDER`                              [stdin, stdout, stderr]; then END
     supervisor -> host  for each run DONE, `FACTS` and `USAGE`
     zygote -> host      READY, once; IDLE after each program; FAILED, a text

@@ -8,6 +8,7 @@ It holds no inputs, outputs or expectations, and reads nothing that a test has w
 import _signal
 import contextlib
 import gc
+import marshal
 import os
 import resource
 import signal
@@ -45,13 +46,17 @@ class Supervisor:
         self._folders: namespaces.Folders | None = None
         self._last_pid = self._told = self._tell = -1
         self._compiled = False
+        self._given: dict[str, bytes] = {}
 
-    def serve(self, source_fd: int, code_fd: int) -> None:
-        """Returns when the host says so."""
+    def serve(self, source_fd: int, code_fd: int, files_fd: int = -1) -> None:
+        """Returns when the host says so. `files_fd`: what each test finds in its folder, if there is such."""
         signal.pthread_sigmask(signal.SIG_BLOCK, _CHILD_ENDED)
         self._set_up()
         source = os.pread(source_fd, os.fstat(source_fd).st_size, 0)
         os.close(source_fd)
+        if files_fd >= 0:
+            self._given = marshal.loads(os.pread(files_fd, os.fstat(files_fd).st_size, 0))
+            os.close(files_fd)
         import_packages(source, self._packages)
         gc.freeze()
         ending.prepare()
@@ -96,6 +101,7 @@ class Supervisor:
         """Run a test, or the compiler in its place. Returns `protocol.FACTS` and `protocol.USAGE`."""
         if self._folders is not None:
             self._folders.begin()
+            _write(self._given)
         if self._last_pid >= 0:
             # Every test gets the same process id: the next one must not tell what the last one started.
             os.pwrite(self._last_pid, b"1", 0)
@@ -210,6 +216,18 @@ class Supervisor:
                 break
         after = resource.getrusage(resource.RUSAGE_CHILDREN)
         return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+
+
+def _write(files: dict[str, bytes]) -> None:
+    """Read-only files in the working folder, by relative path."""
+    for path, data in files.items():
+        if "/" in path:
+            os.makedirs(path.rpartition("/")[0], exist_ok=True)
+        fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o444)
+        view = memoryview(data)
+        while view:
+            view = view[os.write(fd, view) :]
+        os.close(fd)
 
 
 def _children() -> list[int]:

@@ -10,7 +10,6 @@ while verdicts on finished ones arrive. An error reaches the trainer and ends th
 from __future__ import annotations
 
 import asyncio
-import os
 import threading
 import time
 from concurrent.futures import Future
@@ -25,10 +24,11 @@ from verl.utils.config import omega_conf_to_dataclass
 from verl.utils.tensordict_utils import list_of_dict_to_tensordict
 
 from cobalt.engines.base import derived_seed
-from cobalt.engines.sampler import BatchSampler, SampledRow
+from cobalt.engines.sampler import SampledRow
 from cobalt.errors import InfraError
-from cobalt.training.cpu.engine import load_weights
-from cobalt.training.dialogue import Dialogue, DialogueSettings, Judge
+from cobalt.training import tree
+from cobalt.training.cpu.engine import load_sampler, load_weights
+from cobalt.training.dialogue import Dialogue, DialogueSettings, Judge, served_context
 from cobalt.training.scoring import EXPOSED, Score, make_scorer
 from cobalt.training.trainer import TIMING_TAG
 from cobalt.training.verl_agent import output_of
@@ -36,33 +36,27 @@ from cobalt.training.verl_agent import output_of
 
 @dataclass(frozen=True)
 class Sampling:
-    """How one batch is sampled: ``n`` per prompt, at which ``step``."""
+    """How one batch is sampled: ``n`` per prompt, at which ``step``, the how manieth there (``again``)."""
 
     n: int
     temperature: float
     top_p: float
     step: int
     validate: bool
+    again: int = 0
 
-    @property
-    def kind(self) -> str:
-        """Part of every seed."""
-        return "validation" if self.validate else "training"
+    def seed(self, of: int, *place: int) -> int:
+        """Of a prompt, or of its sample and turn, by the run's seed: no two of a training are equal."""
+        kind, again = (
+            "validation" if self.validate else "training",
+            ("again", self.again) if self.again else (),
+        )
+        return derived_seed(of, kind, self.step, *place, *again)
 
 
 Samples = list[tuple[Dialogue, Score]]  # each with its score
+_COMPARED = 8  # dialogues of the first batch
 KEPT = ("uid", "data_source", "reward_model", "index", "global_steps")  # of a row, for verl's later steps
-
-
-def load_sampler(model_path: str, tokenizer: Any, max_context: int) -> BatchSampler:
-    """A sampler in fp32."""
-    from transformers import AutoModelForCausalLM
-
-    torch.set_num_threads(int(os.environ.get("OMP_NUM_THREADS", "1")))
-    model = AutoModelForCausalLM.from_pretrained(
-        model_path, dtype=torch.float32, attn_implementation="sdpa"
-    ).eval()
-    return BatchSampler(model, tokenizer, max_context)
 
 
 class BatchManager:
@@ -71,6 +65,8 @@ class BatchManager:
     def __init__(self, config: Any) -> None:
         self.rollout = config.actor_rollout_ref.rollout
         self.seed = int(config.data.seed or 0)
+        self.compared = False  # training and serving rendering, once
+        self.again: dict[tuple[bool, int], int] = {}  # batches of a step before this one
         model = omega_conf_to_dataclass(config.actor_rollout_ref.model)
         self.tokenizer = model.tokenizer
         self.sampler = load_sampler(
@@ -94,9 +90,9 @@ class BatchManager:
         validate = bool(rows[0].get("validate", False))
         how = self.rollout.val_kwargs if validate else self.rollout
         temperature = how.temperature if how.do_sample else 0.0
-        if how.top_k > 0:
-            raise NotImplementedError("the batch path does not sample with top_k")
-        sampling = Sampling(how.n, temperature, how.top_p, int(rows[0]["global_steps"]), validate)
+        step = int(rows[0]["global_steps"])
+        self.again[validate, step] = again = self.again.get((validate, step), -1) + 1
+        sampling = Sampling(how.n, temperature, how.top_p, step, validate, again)
         started = time.monotonic()
         policy_step = load_weights(self.sampler.model)
         make = self._dialogues if self.dialogue.turns > 1 else self._completions
@@ -105,6 +101,9 @@ class BatchManager:
             "timing_s/sampling": time.monotonic() - started - waiting_s,
             EXPOSED: waiting_s,
         }
+        if self.dialogue.turns > 1 and not (validate or self.compared):
+            timing |= self._compare([(rows[place // how.n], made) for place, (made, _) in enumerate(samples)])
+            self.compared = True
         self._store(rows, samples, how.n, policy_step, "val" if validate else "train", timing)
 
     def _completions(self, rows: list[dict[str, Any]], how: Sampling) -> tuple[Samples, float]:
@@ -113,25 +112,25 @@ class BatchManager:
         scores: dict[int, Future[Score]] = {}
 
         def finished(place: int, sampled: SampledRow) -> None:
-            text = self.tokenizer.decode(sampled.token_ids, skip_special_tokens=True)
+            text = self.judge.text(sampled.token_ids)
             work = self.scorer.score_row(text, rows[place // how.n])
             scores[place] = asyncio.run_coroutine_threadsafe(work, self.loop)
 
         sampled = self.sampler.generate(
             ids,
-            [derived_seed(self.seed, how.kind, how.step, i) for i in range(len(rows))],
+            [how.seed(self.seed, i) for i in range(len(rows))],
             n=how.n,
             temperature=how.temperature,
             top_p=how.top_p,
             max_tokens=self.rollout.response_length,
-            stop_ids={self.tokenizer.eos_token_id},
+            stop_ids=self.judge.end.stop_ids,
             on_row=finished,
         )
         done = time.monotonic()
         results = [scores[place].result() for place in range(len(sampled))]
         samples = []
         for place, (row, score) in enumerate(zip(sampled, results, strict=True)):
-            made = Dialogue(ids[place // how.n], scores=[score])
+            made = Dialogue(ids[place // how.n], place % how.n, scores=[score])
             made.add_response(row.token_ids, row.logprobs, "")
             samples.append((made, score))
         return samples, time.monotonic() - done
@@ -139,21 +138,28 @@ class BatchManager:
     def _dialogues(self, rows: list[dict[str, Any]], how: Sampling) -> tuple[Samples, float]:
         """``how.n`` dialogues on each prompt, turn by turn, and the seconds spent on verdicts only.
 
-        In two halves: while one is judged, the other is sampled.
+        In two halves: while one is judged, the other is sampled. In a tree a program is sampled for the first
+        of the leaves below it, which it is then handed on to.
         """
-        ids = self._encode(rows)
-        dialogues = [Dialogue(ids[place // how.n]) for place in range(len(rows) * how.n)]
+        ids, branches = self._encode(rows), () if how.validate else self.dialogue.branches
+        dialogues = [Dialogue(ids[place // how.n], place % how.n) for place in range(len(rows) * how.n)]
+        below = tree.leaves_below(branches, self.dialogue.turns)
         middle, waiting_s = len(rows) // 2 * how.n, 0.0
         halves = [range(middle), range(middle, len(dialogues))]
         verdicts: list[list[Future[None]]] = [[], []]
         for turn in range(self.dialogue.turns):
             for half, pending in zip(halves, verdicts, strict=True):
                 waiting_s += _wait(pending)
-                live = [place for place in half if not dialogues[place].complete]
+                for place in half[:: below[turn - 1]] if turn else ():
+                    tree.fork(dialogues, place, below[turn - 1])
+                live = [place for place in half[:: below[turn]] if not dialogues[place].complete]
                 if live:
                     self._turn(rows, dialogues, live, pending, how, turn)
         waiting_s += sum(map(_wait, verdicts))
-        return [(made, self.judge.total(made, validation=how.validate)) for made in dialogues], waiting_s
+        samples = [(made, self.judge.total(made, validation=how.validate)) for made in dialogues]
+        for begin in range(0, len(samples), how.n):
+            tree.in_loss_once(samples[begin : begin + how.n])
+        return samples, waiting_s
 
     def _turn(
         self,
@@ -170,20 +176,44 @@ class BatchManager:
             dialogue, row = dialogues[live[number]], rows[live[number] // how.n]
             room = dialogue.room(self.dialogue)
             kept = sampled.token_ids[:room]
-            text = self.tokenizer.decode(kept, skip_special_tokens=True)
+            text = self.judge.text(kept)
             dialogue.add_response(kept, sampled.logprobs[:room], text)
             work = self.judge.after_turn(dialogue, row)
             verdicts.append(asyncio.run_coroutine_threadsafe(work, self.loop))
 
         self.sampler.generate(
             [dialogues[place].context for place in live],
-            [derived_seed(self.seed, how.kind, how.step, *divmod(place, how.n), turn) for place in live],
+            [how.seed(self.seed, *divmod(place, how.n), turn) for place in live],
             temperature=how.temperature,
             top_p=how.top_p,
             max_tokens=max(dialogues[place].room(self.dialogue) for place in live),
-            stop_ids={self.tokenizer.eos_token_id},
+            stop_ids=self.judge.end.stop_ids,
             on_row=finished,
         )
+
+    @torch.no_grad()
+    def _compare(self, made: list[tuple[dict[str, Any], Dialogue]]) -> dict[str, float]:
+        """The last response in the context that it is trained in and in the one that a server renders, in
+        the first `_COMPARED` dialogues of several turns: share whose tokens differ, and the mean difference
+        (served minus trained) of a token's log-probability.
+        """
+        several = [(row, each) for row, each in made if len(each.texts) > 1 and any(each.mask)][:_COMPARED]
+        gaps, differ = [], 0
+        for row, each in several:
+            begin = len(each.mask) - each.mask[::-1].index(0)
+            trained, answer = each.prompt_ids + each.response_ids[:begin], each.response_ids[begin:]
+            served = served_context(each, row["raw_prompt"], self.tokenizer)
+            if answer:
+                differ += served != trained
+                gaps.append(self._mean_logprob(served, answer) - self._mean_logprob(trained, answer))
+        if not gaps:
+            return {}
+        found = {"differs": differ / len(gaps), "logprob_diff": sum(gaps) / len(gaps)}
+        return {f"training/served_{name}": value for name, value in found.items()}
+
+    def _mean_logprob(self, context: list[int], answer: list[int]) -> float:
+        logits = self.sampler.model(torch.tensor([context + answer])).logits[0, len(context) - 1 : -1]
+        return float(logits.log_softmax(-1).gather(1, torch.tensor(answer)[:, None]).mean())
 
     def _encode(self, rows: list[dict[str, Any]]) -> list[list[int]]:
         prompts = [list(row["raw_prompt"]) for row in rows]
@@ -208,7 +238,8 @@ class BatchManager:
         keys, fields, tags = [], [], []
         for place, sample in enumerate(samples):
             row = rows[place // n]
-            output = {**self._row(*sample, policy_step), **{key: row[key] for key in KEPT}}
+            made = self._row(*sample, row["extra_info"], policy_step)
+            output = {**made, **{key: row[key] for key in KEPT}}
             keys.append(f"{row['uid']}_{place % n}_0")
             fields.append({**output, "session_id": place % n})
             tags.append(
@@ -228,10 +259,10 @@ class BatchManager:
         finished = [{"status": "finished"}] * len(rows)
         tq.kv_batch_put(keys=[row["uid"] for row in rows], tags=finished, partition_id=partition)
 
-    def _row(self, dialogue: Dialogue, score: Score, policy_step: int) -> dict[str, Any]:
+    def _row(self, dialogue: Dialogue, score: Score, info: Any, policy_step: int) -> dict[str, Any]:
         """The fields of a sample in the queue, as verl's agent loops write them."""
-        extra = {"global_steps": policy_step}
-        made = output_of(dialogue, score, extra, self.dialogue, self.tokenizer.eos_token_id)
+        dialogue.extra = {"global_steps": policy_step}
+        made = output_of(dialogue, score, info, self.dialogue, self.tokenizer.eos_token_id)
         output: dict[str, Any] = made.as_dict()
         output["loss_mask"] = output["response_mask"]
         output["input_ids"] = torch.cat([output["prompts"], output["responses"]])

@@ -27,6 +27,7 @@ from verl.workers.rollout.base import BaseRollout
 from verl.workers.rollout.replica import RolloutReplica, RolloutReplicaRegistry
 
 from cobalt.engines.prefix_cache import supports
+from cobalt.engines.sampler import BatchSampler
 from cobalt.errors import InfraError
 from cobalt.training.leftovers import MARK
 from cobalt.training.verl_compat import offload_without_pinning, register_rollout
@@ -246,3 +247,14 @@ class CpuRollout(BaseRollout):
 
 RolloutReplicaRegistry.register(ROLLOUT, lambda: CpuReplica)
 register_rollout(ROLLOUT, f"{__name__}.CpuRollout")
+
+
+def load_sampler(model_path: str, tokenizer: Any, max_context: int) -> BatchSampler:
+    """A sampler in fp32."""
+    from transformers import AutoModelForCausalLM
+
+    torch.set_num_threads(int(os.environ.get("OMP_NUM_THREADS", "1")))
+    model = AutoModelForCausalLM.from_pretrained(
+        model_path, dtype=torch.float32, attn_implementation="sdpa"
+    ).eval()
+    return BatchSampler(model, tokenizer, max_context)

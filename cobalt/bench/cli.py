@@ -1,0 +1,220 @@
+"""`cobalt bench methods`: train and compare methods on tiny tasks. `cobalt bench table`: what is there."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import platform
+import shlex
+import sys
+from dataclasses import replace
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+from cobalt.bench.schedule import Bench, Plan, name_of
+from cobalt.bench.table import AT, Results, draw, markdown, page, write_page
+from cobalt.bench.trial import by_task
+from cobalt.cli import Parser, parser, positive_int
+from cobalt.errors import InputError, SettingsChanged
+from cobalt.evaluation.evaluated_rows import Outcomes
+from cobalt.files import atomic_write, file_sha256, plain
+from cobalt.rows import read_rows
+from cobalt.run.dialogues import evaluation
+from cobalt.run.folder import Folder
+from cobalt.run.job import Job
+from cobalt.run.task_files import set_path, write_tasks
+from cobalt.training.config import choices, is_own
+
+OUT = Path("outputs/bench")
+REFERENCE_DIALOGUES = 4  # per task, of the one evaluation of the reference that all gains are over
+
+
+def _positive(text: str) -> float:
+    value = float(text)
+    if not value > 0:
+        raise argparse.ArgumentTypeError(f"{text} is not above 0")
+    return value
+
+
+def _flags() -> Parser:
+    flags = parser("Methods compared at equal samples and at equal seconds (docs/leaderboard.md).")
+    words = flags.add_subparsers(dest="word", required=True, metavar="methods|table", parser_class=Parser)
+    what = "train every method, again to continue; ends with the tables"
+    add = words.add_parser("methods", help=what, description=what, formatter_class=flags.formatter_class)
+    known = "recipes, or YAML files of your own (default: all recipes)"
+    add.add_argument("names", nargs="*", metavar="NAME", help=known)
+    add.add_argument("--config", type=Path, default=Path("configs/tiny.yaml"), help="tasks, data, sampling")
+    add.add_argument("--out", type=Path, default=OUT, help="folder of this bench")
+    add.add_argument("--seeds", type=positive_int, default=5, help="trainings of a method")
+    add.add_argument(
+        "--steps", type=positive_int, default=30,
+        help="samples of a training, in steps of the configuration's contexts x completions",
+    )  # fmt: skip
+    add.add_argument("--rates", type=_positive, nargs="+", default=[1e-4, 4e-4], help="learning rates tried")
+    add.add_argument(
+        "--choice", type=_positive, default=0.33, help="share of the samples after which rates are compared"
+    )
+    add.add_argument(
+        "--seconds", type=_positive, help="CPU seconds of a training (default: what cobalt takes at seed 0)"
+    )
+    add.add_argument("--dialogues", type=positive_int, default=1, help="per held-out task and training")
+    add.add_argument("--jobs", type=positive_int, default=2, help="trainings at a time")
+    add.add_argument("--max_hours", type=_positive, help="begin no training after so many hours")
+    add.add_argument(
+        "--set", action="append", default=[], metavar="SECTION.KEY=VALUE", dest="settings",
+        help="change the configuration (not its training, which is the recipe's); may be repeated",
+    )  # fmt: skip
+    add.add_argument("--dry_run", action="store_true", help="check everything, print the plan, stop")
+    what = "the tables and the picture of what is there"
+    add = words.add_parser("table", help=what, description=what, formatter_class=flags.formatter_class)
+    add.add_argument("--out", type=Path, default=OUT, help="folder of the bench")
+    add.add_argument("--write", type=Path, metavar="PAGE", help="put them into a page, its picture beside it")
+    return flags
+
+
+def main(argv: list[str] | None = None) -> int:
+    """The command line of `cobalt bench`; exit code 1 where a training failed or is left to be made."""
+    args = _flags().parse_args(argv)
+    return _table(args.out, args.write) if args.word == "table" else _methods(args)
+
+
+def _methods(args: argparse.Namespace) -> int:
+    names = tuple(dict.fromkeys(_method(name) for name in args.names or choices("recipe")))
+    twice = [name_of(name) for name in names]
+    if len({*twice}) < len(twice):
+        raise InputError(f"two methods would have one name: {', '.join(sorted(twice))}")
+    plan = Plan(
+        args.out.resolve(), names, args.config, args.seeds, args.steps, min(1.0, args.choice),
+        tuple(args.rates), args.seconds, args.dialogues, tuple(args.settings),
+    )  # fmt: skip
+    bench = Bench(plan, args.jobs, args.max_hours, say=lambda line: print(line, flush=True))
+    jobs = {name: plan.request(name, plan.rates[0], 0, None, False).job() for name in names}
+    for name, job in jobs.items():
+        _check(name, job)
+    first = jobs[plan.anchor]
+    # What may differ between two calls in one folder is not in it: methods, seeds, how fast.
+    identity = {
+        "bench": {"steps": args.steps, "choice": args.choice, "rates": args.rates, "seconds": args.seconds},
+        "dialogues": args.dialogues,
+        "config": {key: value for key, value in first.identity()["config"].items() if key != "train"},
+        "family_hash": first.family_hash, "model_sha256": first.model_sha256,
+    }  # fmt: skip
+    folder = Folder(plan.out, identity, {"bench": sorted(twice)})
+    try:
+        folder.check(fresh=False)
+    except SettingsChanged as error:
+        differ = str(error).partition("Nothing was changed")[0]
+        raise SettingsChanged(f"{differ}Nothing was changed. Give another --out for another bench.") from None
+    for line in _plan_lines(bench):
+        print(line, flush=True)
+    if args.dry_run:
+        return 0
+    with folder.opened(fresh=False):
+        atomic_write(plan.out / "bench.json", json.dumps(_about(plan, first), indent=1) + "\n")
+        _reference(plan, first)
+        done = bench.run()
+    for line in bench.failed.values():
+        print(f"failed: {line}", file=sys.stderr)
+    if not done:
+        print("not all of it is there; the same command goes on", file=sys.stderr)
+    _table(args.out, None)
+    return 0 if done else 1
+
+
+def _method(name: str) -> str:
+    if is_own(name):
+        if not Path(name).is_file():
+            raise InputError(f"{name}: there is no such file")
+        return str(Path(name).resolve())
+    if name not in choices("recipe"):
+        raise InputError(
+            f"there is no recipe '{name}'; there are: {', '.join(choices('recipe'))}, or YAML files"
+        )
+    return name
+
+
+def _check(name: str, job: Job) -> None:
+    """Compose the training of a method. Raises InputError naming it for what verl or our parts refuse."""
+    from cobalt.run.trainings import check_composed
+
+    try:
+        with job:
+            check_composed(job)
+    except InputError as error:
+        raise InputError(f"{name_of(name)}: {error}") from None
+
+
+def _plan_lines(bench: Bench) -> list[str]:
+    plan, (_, trainings, choices_left) = bench.plan, bench.left()
+    budget = bench.seconds()
+    return [
+        f"{len(plan.methods)} methods x {plan.seeds} seeds: {', '.join(map(name_of, plan.methods))}",
+        f"to be made: {trainings} trainings and {choices_left} for the choice of rates "
+        f"({', '.join(f'{rate:g}' for rate in plan.rates)}), {bench.jobs} at a time",
+        f"equal samples: {plan.request(plan.anchor, 1.0, 0, None, False).samples:,} programs; equal seconds: "
+        + (f"{budget:.0f}" if budget else f"what {name_of(plan.anchor)} takes at seed 0, in")
+        + " CPU seconds",
+        f"about {bench.hours():.1f} hours; {plan.out} keeps what is done",
+    ]
+
+
+def _about(plan: Plan, job: Job) -> dict[str, Any]:
+    """What the page says of the bench."""
+    hashes = {
+        "family": job.family_hash or "none", "reference": job.model_sha256,
+        "configuration": file_sha256(plan.config),
+    }  # fmt: skip
+    return {
+        "methods": plan.methods, "seeds": plan.seeds,
+        "samples": plan.request(plan.anchor, 1.0, 0, None, False).samples,
+        "command": shlex.join(["cobalt", *sys.argv[1:]]),
+        "hashes": {name: text[:12] for name, text in hashes.items()},
+        "versions": {name: version(name) for name in ("cobalt", "verl", "torch", "transformers")},
+        "machine": f"{os.cpu_count()} cores, {platform.machine()}, Python {platform.python_version()}",
+        "rates": plan.rates, "settings": plain(plan.settings),
+    }  # fmt: skip
+
+
+def _reference(plan: Plan, job: Job) -> None:
+    """Evaluate the reference, once for all."""
+    target = plan.out / "reference.json"
+    if target.exists():
+        return
+    out = plan.out / "work" / "reference"
+    with Job(job.config, job.model, out, seed=0, task_seed=0, file=job.file, shared=job.shared) as own:
+        write_tasks(own)
+        settings = replace(own.evaluation(REFERENCE_DIALOGUES), seed=0)
+        tasks, groups = {}, {}
+        for each in plan_sets(plan, own):
+            how = replace(settings, tests="perturbed") if each.kind == "perturbed" else settings
+            file = own.path("evaluate", each.name, "reference_eval.jsonl")
+            evaluation(own, own.model, set_path(own, each), file, how)
+            tasks[each.name] = by_task(file, how.turns)
+            rows = [Outcomes.of(row, where) for where, row in read_rows(file)]
+            groups[each.name] = {str(row.id): str(row.group) for row in rows if row.group is not None}
+    made = {"dialogues": REFERENCE_DIALOGUES, "tasks": tasks, "groups": groups}
+    atomic_write(target, json.dumps(made, indent=1) + "\n")
+
+
+def plan_sets(plan: Plan, job: Job) -> list[Any]:
+    """The sets that trainings are evaluated on: the configuration's own."""
+    wanted = plan.request(plan.anchor, plan.rates[0], 0, None, False).sets
+    return [each for each in job.config.evaluate.sets if each.name in wanted]
+
+
+def _table(out: Path, write: Path | None) -> int:
+    results = Results.read(out)
+    if write is None:
+        for sets in results.reference:
+            for at, words in AT.items():
+                print(f"\n{words}, set {sets}, in %:\n\n{markdown(results, at, sets)}")
+        for line in results.errors:
+            print(f"failed: {line}")
+        return 0
+    picture = write.with_suffix(".png")
+    drawn = draw(results, picture)
+    write_page(write, page(results, picture.name if drawn else None))
+    print(f"{write}{f' and {picture}' if drawn else ''}: {sum(map(len, results.found.values()))} trainings")
+    return 0
