@@ -16,6 +16,7 @@ from omegaconf import OmegaConf
 
 from cobalt.rewards.cobalt import PROFILES
 from cobalt.training import forwarded, pools, scoring
+from cobalt.training.config import CONFIG_DIR
 
 TESTS = {"inputs": ["1\n", "2\n"], "outputs": ["2\n", "3\n"]}
 PROGRAMS = ("print(int(input()) + 1)", "print(2)", "1 / 0", "print(")
@@ -28,7 +29,8 @@ class Asking:
         return [os.environ.get(name) for name in names]
 
     def connect(self) -> int:
-        settings = {
+        settings: Any = OmegaConf.to_container(OmegaConf.load(CONFIG_DIR / "published.yaml").cobalt)
+        settings |= {
             "evaluator": "node", "evaluator_workers": None, "reward_profile": next(iter(PROFILES)),
             "token_counter": "policy", "evaluator_retries": 1, "evaluator_wait_s": 60,
         }  # fmt: skip

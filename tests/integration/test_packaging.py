@@ -150,7 +150,7 @@ def test_commands_of_the_core(clean, files):
     )
     isolation, passing = call(clean, "python", "-c", program).stdout.split()
     assert isolation in ("namespaces", "landlock") and passing == "[True]"
-    assert "cobalt, cobalt_ptb, mt_grpo" in call(clean, "cobalt", "train", "--help").stdout
+    assert "cobalt, cobalt_ptb, " in call(clean, "cobalt", "train", "--help").stdout
 
 
 DOOR = "from cobalt.cli import run_main; from cobalt.rollouts.single_turn import main; run_main(main)"
