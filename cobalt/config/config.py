@@ -162,8 +162,9 @@ def _training(config: Config) -> Iterator[str]:
         )
     if train.steps is not None and train.epochs is not None:
         yield "give either 'train.steps' or 'train.epochs' (the other null)"
-    if train.perturbed_share is not None and recipe != "cobalt_ptb":
-        yield f"'train.perturbed_share' belongs to recipe cobalt_ptb, not to {recipe}"
+    for name, plain in (("perturbed_share", None), ("perturbed_kind", "swap")):
+        if getattr(train, name) != plain and recipe != "cobalt_ptb":
+            yield f"'train.{name}' belongs to recipe cobalt_ptb, not to {recipe}"
     if recipe in STORED and not config.tasks.has_stored and config.collect.samples < GROUP_SIZE:
         yield (
             f"recipe {recipe} needs 'collect.samples' of at least {GROUP_SIZE}, the size of a stored group, "

@@ -60,8 +60,11 @@ class Perturb:
     """Dialogues per task (null: as `evaluate.samples`)."""
     turns: Several | None = None
     """Programs per dialogue (null: as `evaluate.turns`)."""
+    kind: Literal["swap", "one_off", "conflict"] = "swap"
+    """How public tests become wrong: two exchange their outputs (`swap`, published), an output is off by one
+    (`one_off`), an input is asked for twice, with a wrong output and with the right one (`conflict`)."""
     seed: Whole = 42
-    """Draws the tests that exchange their outputs."""
+    """Draws the tests that become wrong."""
     expected: Count | None = None
     """Tasks that the cost plan counts on."""
 

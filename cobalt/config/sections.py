@@ -222,6 +222,8 @@ class Train:
     """Scale of adapters."""
     perturbed_share: Annotated[Number, Field(ge=0.01, le=1)] | None = None
     """Share of the training rows that come from perturbed tests, recipe cobalt_ptb (null: the recipe's)."""
+    perturbed_kind: Literal["swap", "one_off", "conflict"] = "swap"
+    """How these tests were made wrong, recipe cobalt_ptb; as `perturb.kind`."""
     overrides: list[Text] = field(default_factory=list)
     """Settings of verl and of `cobalt.*` (docs/reference/training.md), `key=value`, appended as they are."""
 

@@ -155,7 +155,7 @@ def _perturb(job: Job, given: Perturb) -> Stage:
     local = split or local_path(data_at(given.source, job.file))
 
     def run() -> Outcome:
-        count = perturbed(job, given.source, tasks, limit=given.limit, seed=given.seed)
+        count = perturbed(job, given.source, tasks, limit=given.limit, kind=given.kind, seed=given.seed)
         found = {
             name: evaluation(job, model, tasks, perturbed_rows(job, name), settings)["pass_at_1"]
             for name, model in zip(ARMS, (job.model, trained), strict=True)
@@ -167,6 +167,7 @@ def _perturb(job: Job, given: Perturb) -> Stage:
         inputs=[*([] if local is None else [local]), trained],
         outputs=[tasks, *(perturbed_rows(job, name) for name in ARMS)], owns=[tasks.parent],
         settings={"limit": given.limit, "perturbation_seed": given.seed, "n": settings.samples,
+                  **({} if given.kind == "swap" else {"perturbation": given.kind}),
                   "trained_engine": job.config.model.trained_engine,
                   "source": given.source if local is None else None,
                   **plain(settings.record()), **job.model_basis},

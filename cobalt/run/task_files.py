@@ -178,15 +178,17 @@ def _evaluation_set(job: Job, each: EvaluationSet, target: Path) -> None:
         if each.limit is not None:
             _copy(target, target, each.limit)
     elif each.kind == "perturbed":
-        perturbed(job, each.source, target, limit=each.limit, seed=42)
+        perturbed(job, each.source, target, limit=each.limit)
     elif each.source in SPLITS:
         _copy(job.path("tasks", f"{each.source}.jsonl"), target, each.limit)
     else:
         write_jsonl(target, ready_tasks(job, opened(job, each.source, "heldout"), each.limit))
 
 
-def perturbed(job: Job, source: str, target: Path, *, limit: int | None, seed: int) -> int:
-    """Perturb tasks (two public tests of each exchange their outputs); returns how many could be.
+def perturbed(
+    job: Job, source: str, target: Path, *, limit: int | None, kind: str = "swap", seed: int = 42
+) -> int:
+    """Perturb tasks (`cobalt.tasks.perturb.KINDS`); returns how many could be.
 
     `source`: a split, or a file or hub name. Tasks that are perturbed already are taken as they are.
     """
@@ -200,7 +202,7 @@ def perturbed(job: Job, source: str, target: Path, *, limit: int | None, seed: i
     plain = target.with_name(f"{target.stem}.plain.jsonl")
     write_jsonl(plain, found)
     try:
-        return run_perturbation(plain, target, seed=seed).written
+        return run_perturbation(plain, target, kind=kind, seed=seed).written
     finally:
         plain.unlink()
 
