@@ -103,5 +103,5 @@ def test_one_turn_is_a_guess():
 def test_the_family_is_the_one_that_the_reference_was_made_for(monkeypatch):
     made = json.loads((ROOT / "models" / "tiny-reference" / "training.json").read_text())
     assert tiny.family_hash() == made["family_hash"]
-    monkeypatch.setitem(tiny.OUTPUT_WEIGHTS, "list", 5)
+    monkeypatch.setitem(tiny.FIRST.outputs, "list", replace(tiny.FIRST.outputs["list"], weight=5))
     assert tiny.family_hash() != made["family_hash"]
