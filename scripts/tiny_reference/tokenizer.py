@@ -21,35 +21,38 @@ CHAT_TEMPLATE = (
 END = "<|im_end|>"
 
 
-def merged_pieces(prompts: Prompts) -> list[str]:
+def merged_pieces(prompts: Prompts, family: tiny.Family = tiny.FIRST) -> list[str]:
     """Strings that are one token each: role headers, prompt frames, feedback labels, frequent code."""
+    line = family.special("\0", "\0").split("\0") if family.special_cases else []
+    more = [*line[:2], *(f"{end}\n" for end in line[2:]), *(f"{each}\n" for each in family.read[1:])]
     empty = wrong_answer_feedback("\0", "\0", "\0").split("\0")
     frame = prompts.feedback_message("\0" + empty[0]).split("\0")
     return [
         "<|im_start|>system\n", "<|im_start|>user\n", "<|im_start|>assistant\n", END, prompts.system,
         frame[0] + empty[0], frame[0], *empty[1:3], "\nStderr:\n",
         prompts.all_passed, prompts.no_code,
-        "```python\n", "\n```", tiny.READ_LINE + "\n", "xs = [", " for x in xs", " for y in (x, x)",
+        "```python\n", "\n```", family.read[0] + "\n", "xs = [", " for x in xs", " for y in (x, x)",
         "xs = xs",
         "[::-1]", 'print(*xs, sep="', '")', 'print("', '", *xs)', '", sum(xs))', '", max(xs))', '", min(xs))',
         '", len(xs))', "Read a list of integers. First", ". Then", ". Finally print",
-        "Traceback (most recent call last):\n  File \"", "\", line ",
+        "Traceback (most recent call last):\n  File \"", "\", line ", *more,
+        *(f'", {o.shown})' for o in family.outputs.values() if o.shown),
     ]  # fmt: skip
 
 
-def build_tokenizer(prompts: Prompts) -> PreTrainedTokenizerFast:
+def build_tokenizer(prompts: Prompts, family: tiny.Family = tiny.FIRST) -> PreTrainedTokenizerFast:
     """A fast tokenizer whose known pieces are one token; anything else falls back to characters and bytes."""
     from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers
     from transformers import PreTrainedTokenizerFast
 
-    merged = [piece for piece in dict.fromkeys(merged_pieces(prompts)) if piece]
+    merged = [piece for piece in dict.fromkeys(merged_pieces(prompts, family)) if piece]
     alternatives = "|".join(re.escape(piece) for piece in sorted(merged, key=len, reverse=True))
     pattern = alternatives + r"| ?[A-Za-z_]+|\d{1,2}|\n| ?[^\sA-Za-z\d]|\s"
     words: set[str] = set()
-    for spec, vague in _every_sentence():
+    for spec, vague in _every_sentence(family):
         for text in (
-            tiny.statement(spec, vague),
-            tiny.program(spec),
+            family.statement(spec, vague),
+            family.program(spec),
             f"{spec.format} 1",
             f"1{spec.format}2",
         ):
@@ -88,13 +91,13 @@ def build_tokenizer(prompts: Prompts) -> PreTrainedTokenizerFast:
     return tokenizer
 
 
-def _every_sentence() -> list[tuple[tiny.Spec, frozenset[str]]]:
+def _every_sentence(family: tiny.Family) -> list[tuple[tiny.Spec, frozenset[str]]]:
     """Specs that together use every word of the family."""
     out = []
-    for operation, details in tiny.OPERATIONS.items():
+    for operation, details in family.operations.items():
         for k in details.constants:
-            for rearrangement in tiny.REARRANGEMENTS:
-                for output in tiny.OUTPUTS:
+            for rearrangement in family.rearrangements:
+                for output in family.outputs:
                     for form in tiny.formats(output):
                         spec = tiny.Spec(operation, k, rearrangement, output, form)
                         out += [(spec, frozenset[str]()), (spec, frozenset(tiny.SLOTS))]
