@@ -212,5 +212,7 @@ def _services(config: Config) -> Iterator[str]:
         check_spec(config.execution.evaluator, "'execution.evaluator'")
     except InputError as error:
         yield str(error)
+    if judge is not None and judge.engine != "syntactic" and judge.model is None:
+        yield f"'hack_analysis.judge.model' is missing, which engine {judge.engine} needs"
     if judge is not None and judge.engine == "openai" and judge.base_url is None:
         yield "'hack_analysis.judge.base_url' is missing, which engine openai needs"

@@ -71,12 +71,13 @@ class Perturb:
 
 @dataclass(frozen=True, config=KNOWN_KEYS)
 class Judge:
-    """A model that sorts turn errors into kinds of hacking."""
+    """A model, or rules, that sort turn errors into kinds of hacking."""
 
-    model: Text
-    """Its name at the service."""
-    engine: Literal["litellm", "openai", "vllm"] = "litellm"
-    """What reaches it."""
+    model: Text | None = None
+    """Its name at the service; `syntactic` needs none."""
+    engine: Literal["litellm", "openai", "vllm", "syntactic"] = "litellm"
+    """What reaches it. `syntactic`: no model and no key, but rules on the syntax of small programs, see
+    `cobalt/evaluation/syntactic.py`."""
     base_url: Address | None = None
     """Address of the service, up to `/v1`."""
     key_variable: Word = "OPENAI_API_KEY"
@@ -85,6 +86,16 @@ class Judge:
     """Votes per case."""
     max_cases: Count | None = None
     """The first so many cases (null: all)."""
+
+    @property
+    def key(self) -> str:
+        """The variable that has to be set, "" if none."""
+        return "" if self.engine == "syntactic" else self.key_variable
+
+    @property
+    def said(self) -> str:
+        """Who judges."""
+        return self.model or self.engine
 
 
 @dataclass(frozen=True, config=KNOWN_KEYS)
