@@ -97,7 +97,10 @@ SECOND = Family(
             "put {k} after them", "put some number after them",
             "xs = xs + [{k}]", (0, 1, 2, 3), lambda xs, k: [*xs, k],
         ),
-        "less": LESS,
+        "last": Operation(
+            "replace the last by {k}", "replace the last by some number",
+            "xs = xs[:-1] + [{k}]", (0, 1, 2, 3), lambda xs, k: [*xs[:-1], k],
+        ),
         "before": Operation(
             "put {k} before them", "put some number before them",
             "xs = [{k}] + xs", (0, 1, 2, 3), lambda xs, k: [k, *xs],

@@ -23,8 +23,7 @@ END = "<|im_end|>"
 
 def merged_pieces(prompts: Prompts, family: tiny.Family = tiny.FIRST) -> list[str]:
     """Strings that are one token each: role headers, prompt frames, feedback labels, frequent code."""
-    line = family.special("\0", "\0").split("\0") if family.special_cases else []
-    more = [*line[:2], *(f"{end}\n" for end in line[2:]), *(f"{each}\n" for each in family.read[1:])]
+    more = _lines(family) if family.special_cases else []
     empty = wrong_answer_feedback("\0", "\0", "\0").split("\0")
     frame = prompts.feedback_message("\0" + empty[0]).split("\0")
     return [
@@ -40,6 +39,14 @@ def merged_pieces(prompts: Prompts, family: tiny.Family = tiny.FIRST) -> list[st
     ]  # fmt: skip
 
 
+def _lines(family: tiny.Family) -> list[str]:
+    """What stands between the values in a program: of each step one token, or one before and one after."""
+    lines = [family.special("\0", "\0"), *family.read[1:]]
+    lines += [operation.line.replace("{k}", "\0") for operation in family.operations.values()]
+    lines += [line for _, line, _ in family.rearrangements.values()]
+    return [piece for line in lines for piece in f"{line}\n".split("\0")]
+
+
 def build_tokenizer(prompts: Prompts, family: tiny.Family = tiny.FIRST) -> PreTrainedTokenizerFast:
     """A fast tokenizer whose known pieces are one token; anything else falls back to characters and bytes."""
     from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers
@@ -47,7 +54,8 @@ def build_tokenizer(prompts: Prompts, family: tiny.Family = tiny.FIRST) -> PreTr
 
     merged = [piece for piece in dict.fromkeys(merged_pieces(prompts, family)) if piece]
     alternatives = "|".join(re.escape(piece) for piece in sorted(merged, key=len, reverse=True))
-    pattern = alternatives + r"| ?[A-Za-z_]+|\d{1,2}|\n| ?[^\sA-Za-z\d]|\s"
+    number = r" ?\d{1,2}" if family.special_cases else r"\d{1,2}"  # so that a copied list is a plain sequence
+    pattern = alternatives + rf"| ?[A-Za-z_]+|{number}|\n| ?[^\sA-Za-z\d]|\s"
     words: set[str] = set()
     for spec, vague in _every_sentence(family):
         for text in (
@@ -74,6 +82,7 @@ def build_tokenizer(prompts: Prompts, family: tiny.Family = tiny.FIRST) -> PreTr
         )
     )
     numbers = [str(i) for i in range(100)] + [f"{i:02d}" for i in range(10)]
+    numbers += [f" {i}" for i in range(100)] if family.special_cases else []
     characters = ["\n", "\t"] + [chr(c) for c in range(32, 127)]
     pieces = dict.fromkeys(["<pad>", END, *merged, *sorted(words), *numbers, *characters, "<unk>"])
     vocabulary = {piece: i for i, piece in enumerate(pieces)}
