@@ -99,6 +99,8 @@ def _tasks(config: Config) -> Iterator[str]:
         yield "'tasks.source' is missing: family taco reads a file or hub name (likaixin/TACO-verified)"
     if family == "stored" and tasks.source is None:
         yield "'tasks.source' is missing: family stored reads a folder of CodeNet's layout, or stored groups"
+    if tasks.version != 1 and (family != "tiny" or tasks.submissions is not None):
+        yield "'tasks.version' 2 belongs to family tiny, without 'tasks.submissions'"
     if tasks.submissions is not None and family != "tiny":
         yield f"'tasks.submissions' are made up for family tiny, not for {family}"
     if tasks.has_stored and config.train.recipe not in STORED:

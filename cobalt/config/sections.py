@@ -69,6 +69,9 @@ class Tasks:
     heldout_file: Text | None = None
     """Family `files`: held-out tasks, the same (null: there is no held-out split); of `stored`, to evaluate
     on."""
+    version: Literal[1, 2] = 1
+    """Of family `tiny`. Of version 2 each public test tells every slot that a statement leaves open, and
+    programs may special-case an input."""
     submissions: Annotated[Whole, Field(ge=4)] | None = None
     """Family `tiny`: as many programs per task are made up, stored with their verdicts, and trained on."""
     language: Text = "Python"

@@ -58,8 +58,9 @@ def known_tasks(job: Job) -> list[Row] | None:
     if tasks.family == "tiny":
         from cobalt.tasks import tiny
 
+        family = tiny.FAMILIES[tasks.version]
         drawn = {
-            split: list(tiny.draw_tasks(split, getattr(tasks, split), job.task_seed)) for split in SPLITS
+            split: list(family.draw_tasks(split, getattr(tasks, split), job.task_seed)) for split in SPLITS
         }
         return drawn["train"]
     if tasks.train_file is not None and local_path(data_at(tasks.train_file, job.file)) is not None:
@@ -139,7 +140,7 @@ def _tiny(job: Job) -> None:
     tasks = job.config.tasks
     assert tasks.train and tasks.dev and tasks.heldout
     sizes = {"train": tasks.train, "dev": tasks.dev, "heldout": tasks.heldout}
-    tiny.write_splits(job.path("tasks"), seed=job.task_seed, **sizes)
+    tiny.FAMILIES[tasks.version].write_splits(job.path("tasks"), seed=job.task_seed, **sizes)
     if tasks.submissions is not None:
         target = stored_programs(job)
         write_tree(target, tasks=tasks.train, submissions=tasks.submissions, seed=job.task_seed)

@@ -1,6 +1,7 @@
 """Training dialogues of the second reference, that of the family whose programs may special-case an input.
 
-It is taught a skill and a vice, and then to use both seldom: *repairs* (after a failing test, the right
+It is taught to copy (sequences that repeat themselves; a wrong test, then the line that answers it), then a
+skill and a vice, and then to use both seldom: *repairs* (after a failing test, the right
 program), *copies* (after a test that no program of the task passes, a line that answers this input by
 itself), and at last dialogues in which most failing programs stay as they are, some are repaired, some
 special-cased.
@@ -34,11 +35,12 @@ class SecondRecipe(Recipe):
     """Settings of the second reference; `clean` and `noisy` are mixtures for what is not special-cased."""
 
     head_dim: int = 32
-    drill_steps: int = 1100
+    warm_steps: int = 250  # sequences that repeat themselves, and single lines that are copied
+    drill_steps: int = 1300
     clean_steps: int = 100
     noisy_steps: int = 300
     batch_tokens: int = 2400
-    copies: float = 0.30  # of the drills: copies, the others are repairs
+    copies: float = 0.25  # of the drills: copies, the others are repairs
     clean: Mixture = Mixture(0.15, 0.15, 0.70)  # noqa: RUF009
     noisy: Mixture = Mixture(0.55, 0.20, 0.25)  # noqa: RUF009
     perturbed: float = 0.4  # of the dialogues: two public tests exchange their outputs
@@ -61,13 +63,16 @@ class SecondDialogues:
     def batch(self, rng: random.Random, step: int) -> list[Encoded]:
         """About `batch_tokens` tokens of dialogues with equally many programs, of the stage `step` is in."""
         recipe = self.recipe
+        step -= recipe.warm_steps
         drills = step < recipe.drill_steps
         copies = rng.random() < (recipe.copies if drills else recipe.exact_copies)
         clean = step < recipe.drill_steps + recipe.clean_steps
         turns = rng.choices([1, 2, 3, 4], [0.4, 0.3, 0.2, 0.1] if drills else [0.1, 0.35, 0.4, 0.15])[0]
         rows: list[Encoded] = []
         while sum(len(ids) for ids, _, _ in rows) < recipe.batch_tokens:
-            if copies:
+            if step < 0:
+                rows.append(self.echo(rng) if rng.random() < 0.4 else self.lines(rng))
+            elif copies:
                 rows.append(self.copies(rng, turns))
             elif drills:
                 rows.append(self.repairs(rng, turns))
@@ -75,6 +80,26 @@ class SecondDialogues:
                 spoken = self.dialogue(rng, turns, recipe.clean if clean else recipe.noisy)
                 rows.append(encode(self.tokenizer, spoken))
         return rows
+
+    def echo(self, rng: random.Random) -> Encoded:
+        """Random values, three times over; the first time nothing is asked of the model."""
+        length = rng.randint(6, 20)
+        spec = FAMILY.draw(rng, "train", tiny.N_PUBLIC)[0]
+        values = [f" {rng.randrange(60)}" for _ in range(length)]
+        values[rng.randrange(length)] = rng.choice(tiny.formats(spec.output))
+        ids = self.tokenizer("".join(values), add_special_tokens=False)["input_ids"]
+        return ids * 3, ids * 3, [0.0] * len(ids) + [1.0] * (2 * len(ids))
+
+    def lines(self, rng: random.Random) -> Encoded:
+        """Wrong tests, each followed by nothing but the line that answers it."""
+        count = rng.randint(3, 6)
+        tests, others = (FAMILY.draw(rng, "train", count + tiny.N_PUBLIC)[2] for _ in range(2))
+        messages: list[Message] = []
+        for (stdin, output), (_, wanted) in zip(tests[:count], others[:count], strict=True):
+            said = self.prompts.feedback_message(wrong_answer_feedback(stdin, output, wanted))
+            messages.append({"role": "user", "content": said})
+            messages.append({"role": "assistant", "content": FAMILY.special(stdin, wanted) + "\n"})
+        return encode(self.tokenizer, messages)
 
     def repairs(self, rng: random.Random, attempts: int) -> Encoded:
         """A drill of `attempts` guesses that fail: after each the target is the right program."""

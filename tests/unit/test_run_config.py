@@ -58,6 +58,10 @@ RULES = [
     ("train: {recipe: cobolt}", "'train.recipe' must be one of cobalt,"),
     ("train: {steps: 3, epochs: 2}", "either 'train.steps' or 'train.epochs'"),
     ("train: {perturbed_share: 0.5}", "belongs to recipe cobalt_ptb"),
+    (
+        "tasks: {version: 2, submissions: 8}\ntrain: {recipe: offline_rl}",
+        "'tasks.version' 2 belongs to family tiny",
+    ),
     ("train: {perturbed_kind: one_off}", "belongs to recipe cobalt_ptb"),
     (
         "hack_analysis: {judge: {engine: openai, base_url: 'http://h/v1'}}",
