@@ -11,6 +11,7 @@ from cobalt.tasks.tiny_family import (
     LABELS,
     N_HIDDEN,
     N_PUBLIC,
+    READ_LINE,
     SEPARATORS,
     SLOTS,
     SPLITS,
@@ -22,8 +23,8 @@ from cobalt.tasks.tiny_family import (
     structure,
 )
 
-__all__ = ["FAMILIES", "LABELS", "N_HIDDEN", "N_PUBLIC", "SEPARATORS", "SLOTS", "SPLITS", "Family",
-           "Operation", "Output", "Spec", "formats", "structure"]  # fmt: skip
+__all__ = ["FAMILIES", "LABELS", "N_HIDDEN", "N_PUBLIC", "READ_LINE", "SEPARATORS", "SLOTS", "SPLITS",
+           "Family", "Operation", "Output", "Spec", "formats", "structure"]  # fmt: skip
 
 ADD = Operation(
     "raise each number by {k}", "raise each number by some amount",
@@ -86,7 +87,7 @@ FIRST = Family(
     "tiny", OPERATIONS, REARRANGEMENTS, OUTPUTS,
     no_order=("largest", "smallest"), lengths=(4, 5),
     vague_probability={"constant": 0.4, "rearrangement": 0.4, "format": 0.55},
-    read=("xs = list(map(int, input().split()))",), legible=False, spread=(8, 3, 5, 1),
+    special_cases=False, legible=False, spread=(8, 3, 5, 1),
 )  # fmt: skip
 
 SECOND = Family(
@@ -110,22 +111,26 @@ SECOND = Family(
         "cap": CAP,
         "times": TIMES,
     },
-    REARRANGEMENTS,
+    {  # each gives a list of another length
+        "reverse": REARRANGEMENTS["reverse"],
+        "mirror": ("add the mirror image", "xs = xs + xs[-2::-1]", lambda xs: xs + xs[-2::-1]),
+        "double": REARRANGEMENTS["double"],
+        "triple": ("repeat the list twice", "xs = xs + xs + xs", lambda xs: xs * 3),
+    },
     {
         "list": Output("the numbers", None, lambda xs: xs, 3),
         "labelled": Output("the numbers", "*xs", lambda xs: xs, 3),
         "largest": Output("the largest", "max(xs)", lambda xs: [max(xs)], 2),
         "smallest": Output("the smallest", "min(xs)", lambda xs: [min(xs)], 2),
         "last": Output("the last", "xs[-1]", lambda xs: xs[-1:], 2),
-        "count": Output("the count", "len(xs)", lambda xs: [len(xs)], 2),
+        "first": Output("the first", "xs[0]", lambda xs: xs[:1], 2),
     },
-    no_order=("largest", "smallest", "last", "count"), lengths=(3, 4),
+    no_order=("largest", "smallest", "last", "first"), lengths=(3, 3),
     vague_probability={"constant": 0.45, "rearrangement": 0.5, "format": 0.45},
-    read=("line = input()", "xs = list(map(int, line.split()))"), legible=True, spread=(7, 6, 3, 3),
+    special_cases=True, legible=True, spread=(7, 6, 3, 3),
 )  # fmt: skip
 
 FAMILIES = {1: FIRST, 2: SECOND}
-READ_LINE = FIRST.read[0]
 values, structures, statement, program = FIRST.values, FIRST.structures, FIRST.statement, FIRST.program
 output_of, draw_tests, draw_spec, draw = FIRST.output_of, FIRST.draw_tests, FIRST.draw_spec, FIRST.draw
 redraw, draw_specs, draw_tasks, task_row = FIRST.redraw, FIRST.draw_specs, FIRST.draw_tasks, FIRST.task_row

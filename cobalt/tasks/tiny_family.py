@@ -33,6 +33,7 @@ SLOTS = ("constant", "rearrangement", "format")
 _NO_MORE = 5000  # draws one after another that were there before: a split has some ten thousand tasks
 NOTHING_VAGUE = 0.05  # share of tasks whose statement says everything
 REARRANGEMENT_VAGUE = "rearrange them"
+READ_LINE = "xs = list(map(int, input().split()))"
 SEPARATORS = {" ": "spaces", ",": "commas", "-": "dashes", "/": "slashes", ":": "colons"}
 LABELS = ("Total", "Answer", "Result", "Value", "Output")
 Structure = tuple[str, str | None, str]  # operation, rearrangement (None: vague), output
@@ -89,9 +90,9 @@ class Family:
     an output in `no_order`.
 
     `legible`: each public test tells every value of a vague slot from every other; without it some value has
-    to fail some public test. `read` are the program's first lines; where there are two, a program may answer
-    one input by itself between them (`special`). `spread` is the rule of `structures`: a modulus, and the
-    steps of operation, rearrangement and output.
+    to fail some public test. `special_cases`: a program may answer an input by itself (`special`), known by
+    its first number, and no two tests of a task begin alike. `spread` is the rule of `structures`: a modulus,
+    and the steps of operation, rearrangement and output.
     """
 
     name: str
@@ -101,7 +102,7 @@ class Family:
     no_order: tuple[str, ...]
     lengths: tuple[int, int]
     vague_probability: dict[str, float]
-    read: tuple[str, ...]
+    special_cases: bool
     legible: bool
     spread: tuple[int, int, int, int]
 
@@ -162,11 +163,11 @@ class Family:
         last = f'print(*xs, sep="{spec.format}")' if shown is None else f'print("{spec.format}", {shown})'
         lines = [self.special(*test) for test in special]
         rest = [first, self.rearrangements[spec.rearrangement][1], last]
-        return "\n".join([*self.read[:-1], *lines, self.read[-1], *rest])
+        return "\n".join([READ_LINE, *lines, *rest])
 
     def special(self, stdin: str, stdout: str) -> str:
-        """The line that answers one input by itself."""
-        return f'if line == "{stdin}": print("{stdout}"); raise SystemExit'
+        """The line that answers one input by itself: the one that begins so."""
+        return f'if xs[0] == {stdin.split()[0]}: print("{stdout}"); raise SystemExit'
 
     def output_of(self, spec: Spec, numbers: list[int]) -> str | None:
         """What ``program(spec)`` prints for ``numbers``, stripped; None if it raises (largest of nothing)."""
@@ -182,14 +183,15 @@ class Family:
 
     def draw_tests(self, rng: random.Random, spec: Spec, n: int) -> list[Test] | None:
         """``n`` (stdin, stdout) pairs on distinct random inputs; None if too few leave anything to print."""
-        tests: dict[str, str] = {}
+        tests: dict[str, Test] = {}
         for _ in range(40 * n):
             numbers = rng.sample(range(4, 20), rng.randint(*self.lengths))
             output = self.output_of(spec, numbers)
             if output and self.operations[spec.operation].apply(numbers, spec.constant):
-                tests.setdefault(" ".join(map(str, numbers)), output)
+                stdin = " ".join(map(str, numbers))
+                tests.setdefault(str(numbers[0]) if self.special_cases else stdin, (stdin, output))
             if len(tests) == n:
-                return list(tests.items())
+                return list(tests.values())
         return None
 
     def draw_spec(self, rng: random.Random, split: str) -> tuple[Spec, frozenset[str]]:
@@ -284,10 +286,5 @@ class Family:
             {split: self.structures(split) for split in SPLITS},
             {split: list(self.draw_tasks(split, 50, 0)) for split in SPLITS},
         ]
-        tables += [self.read] if self.special_cases else []
+        tables += [self.special("1 2", "3")] if self.special_cases else []
         return hashlib.sha256(json.dumps(tables, sort_keys=True).encode()).hexdigest()
-
-    @property
-    def special_cases(self) -> bool:
-        """Whether programs may answer one input by itself."""
-        return len(self.read) > 1

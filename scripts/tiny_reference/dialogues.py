@@ -33,7 +33,6 @@ class Recipe:
     head_dim: int = 24
     mlp: int = 256
     positions: int = 1024
-    warm_steps: int = 0
     drill_steps: int = 1600  # repairs only, see `drill`
     clean_steps: int = 200
     noisy_steps: int = 250

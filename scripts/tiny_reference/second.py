@@ -1,7 +1,6 @@
 """Training dialogues of the second reference, that of the family whose programs may special-case an input.
 
-It is taught to copy (sequences that repeat themselves; a wrong test, then the line that answers it), then a
-skill and a vice, and then to use both seldom: *repairs* (after a failing test, the right
+It is taught a skill and a vice, and then to use both seldom: *repairs* (after a failing test, the right
 program), *copies* (after a test that no program of the task passes, a line that answers this input by
 itself), and at last dialogues in which most failing programs stay as they are, some are repaired, some
 special-cased.
@@ -35,10 +34,9 @@ class SecondRecipe(Recipe):
     """Settings of the second reference; `clean` and `noisy` are mixtures for what is not special-cased."""
 
     head_dim: int = 32
-    warm_steps: int = 250  # sequences that repeat themselves, and single lines that are copied
-    drill_steps: int = 1300
-    clean_steps: int = 100
-    noisy_steps: int = 300
+    drill_steps: int = 700
+    clean_steps: int = 50
+    noisy_steps: int = 250
     batch_tokens: int = 2400
     copies: float = 0.25  # of the drills: copies, the others are repairs
     clean: Mixture = Mixture(0.15, 0.15, 0.70)  # noqa: RUF009
@@ -63,16 +61,13 @@ class SecondDialogues:
     def batch(self, rng: random.Random, step: int) -> list[Encoded]:
         """About `batch_tokens` tokens of dialogues with equally many programs, of the stage `step` is in."""
         recipe = self.recipe
-        step -= recipe.warm_steps
         drills = step < recipe.drill_steps
         copies = rng.random() < (recipe.copies if drills else recipe.exact_copies)
         clean = step < recipe.drill_steps + recipe.clean_steps
         turns = rng.choices([1, 2, 3, 4], [0.4, 0.3, 0.2, 0.1] if drills else [0.1, 0.35, 0.4, 0.15])[0]
         rows: list[Encoded] = []
         while sum(len(ids) for ids, _, _ in rows) < recipe.batch_tokens:
-            if step < 0:
-                rows.append(self.echo(rng) if rng.random() < 0.4 else self.lines(rng))
-            elif copies:
+            if copies:
                 rows.append(self.copies(rng, turns))
             elif drills:
                 rows.append(self.repairs(rng, turns))
@@ -80,26 +75,6 @@ class SecondDialogues:
                 spoken = self.dialogue(rng, turns, recipe.clean if clean else recipe.noisy)
                 rows.append(encode(self.tokenizer, spoken))
         return rows
-
-    def echo(self, rng: random.Random) -> Encoded:
-        """Random values, three times over; the first time nothing is asked of the model."""
-        length = rng.randint(6, 20)
-        spec = FAMILY.draw(rng, "train", tiny.N_PUBLIC)[0]
-        values = [f" {rng.randrange(60)}" for _ in range(length)]
-        values[rng.randrange(length)] = rng.choice(tiny.formats(spec.output))
-        ids = self.tokenizer("".join(values), add_special_tokens=False)["input_ids"]
-        return ids * 3, ids * 3, [0.0] * len(ids) + [1.0] * (2 * len(ids))
-
-    def lines(self, rng: random.Random) -> Encoded:
-        """Wrong tests, each followed by nothing but the line that answers it."""
-        count = rng.randint(3, 6)
-        tests, others = (FAMILY.draw(rng, "train", count + tiny.N_PUBLIC)[2] for _ in range(2))
-        messages: list[Message] = []
-        for (stdin, output), (_, wanted) in zip(tests[:count], others[:count], strict=True):
-            said = self.prompts.feedback_message(wrong_answer_feedback(stdin, output, wanted))
-            messages.append({"role": "user", "content": said})
-            messages.append({"role": "assistant", "content": FAMILY.special(stdin, wanted) + "\n"})
-        return encode(self.tokenizer, messages)
 
     def repairs(self, rng: random.Random, attempts: int) -> Encoded:
         """A drill of `attempts` guesses that fail: after each the target is the right program."""
@@ -202,7 +177,8 @@ def _failure(program: Program, tests: Sequence[Test]) -> tuple[str | None, Test 
     """Feedback on a program and the test it is about (both None if it passes); None if the program raises."""
     spec, special = program
     for stdin, wanted in tests:
-        output = dict(special).get(stdin) or FAMILY.output_of(spec, list(map(int, stdin.split())))
+        answers = {given.split()[0]: answer for given, answer in special}
+        output = answers.get(stdin.split()[0]) or FAMILY.output_of(spec, list(map(int, stdin.split())))
         if output is None:
             return None
         if output != wanted:

@@ -30,7 +30,7 @@ def merged_pieces(prompts: Prompts, family: tiny.Family = tiny.FIRST) -> list[st
         "<|im_start|>system\n", "<|im_start|>user\n", "<|im_start|>assistant\n", END, prompts.system,
         frame[0] + empty[0], frame[0], *empty[1:3], "\nStderr:\n",
         prompts.all_passed, prompts.no_code,
-        "```python\n", "\n```", family.read[0] + "\n", "xs = [", " for x in xs", " for y in (x, x)",
+        "```python\n", "\n```", tiny.READ_LINE + "\n", "xs = [", " for x in xs", " for y in (x, x)",
         "xs = xs",
         "[::-1]", 'print(*xs, sep="', '")', 'print("', '", *xs)', '", sum(xs))', '", max(xs))', '", min(xs))',
         '", len(xs))', "Read a list of integers. First", ". Then", ". Finally print",
@@ -41,7 +41,7 @@ def merged_pieces(prompts: Prompts, family: tiny.Family = tiny.FIRST) -> list[st
 
 def _lines(family: tiny.Family) -> list[str]:
     """What stands between the values in a program: of each step one token, or one before and one after."""
-    lines = [family.special("\0", "\0"), *family.read[1:]]
+    lines = [family.special("\0", "\0")]
     lines += [operation.line.replace("{k}", "\0") for operation in family.operations.values()]
     lines += [line for _, line, _ in family.rearrangements.values()]
     return [piece for line in lines for piece in f"{line}\n".split("\0")]

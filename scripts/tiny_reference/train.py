@@ -82,7 +82,7 @@ def fit(
     say(f"{parameters:,} parameters, {len(tokenizer)} tokens in the vocabulary")
     rng = random.Random(f"reference {recipe.seed}")
     optimizer = torch.optim.AdamW(model.parameters(), lr=recipe.lr, betas=(0.9, 0.98), weight_decay=0.01)
-    total = recipe.warm_steps + recipe.drill_steps + recipe.clean_steps + recipe.noisy_steps
+    total = recipe.drill_steps + recipe.clean_steps + recipe.noisy_steps
     started, losses = time.monotonic(), list[float]()
     model.train()
     for step in range(total):
