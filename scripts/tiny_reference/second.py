@@ -34,11 +34,11 @@ class SecondRecipe(Recipe):
     """Settings of the second reference; `clean` and `noisy` are mixtures for what is not special-cased."""
 
     head_dim: int = 32
-    drill_steps: int = 700
-    clean_steps: int = 50
-    noisy_steps: int = 250
+    drill_steps: int = 2000
+    clean_steps: int = 100
+    noisy_steps: int = 350
     batch_tokens: int = 2400
-    copies: float = 0.25  # of the drills: copies, the others are repairs
+    copies: float = 0.30  # of the drills: copies, the others are repairs
     clean: Mixture = Mixture(0.15, 0.15, 0.70)  # noqa: RUF009
     noisy: Mixture = Mixture(0.55, 0.20, 0.25)  # noqa: RUF009
     perturbed: float = 0.4  # of the dialogues: two public tests exchange their outputs
