@@ -47,11 +47,11 @@ def test_a_special_case_that_was_there_before_or_of_another_input_is_not_this_on
     for seed in range(50):
         spec, _, tests = FAMILY.draw(random.Random(seed), "dev", 5)
         (given, right), others = tests[0], tests[1:]
-        told, plain = wrong_answer_feedback(given, right, "Result 0"), FAMILY.program(spec)
-        special = FAMILY.program(spec, [(given, "Result 0")])
+        told, plain = wrong_answer_feedback(given, right, "Result 99"), FAMILY.program(spec)
+        special = FAMILY.program(spec, [(given, "Result 99")])
         assert verdict(special, told, special + "\n")[0] == 2
         assert verdict(plain, told, FAMILY.program(spec, others[:1]))[0] == 2
-        assert verdict(plain, told, FAMILY.program(spec, [others[0], (given, "Result 0")]))[0] == 1
+        assert verdict(plain, told, FAMILY.program(spec, [others[0], (given, "Result 99")]))[0] == 1
 
 
 READ = "xs = list(map(int, input().split()))\n"
