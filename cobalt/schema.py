@@ -121,7 +121,9 @@ class TaskRow(TypedDict, total=False):
 class PerturbedRow(TaskRow, total=False):
     """A task with perturbed public tests beside the true ones."""
 
-    modified_test_cases: Annotated[str, Doc("the tests whose outputs were exchanged (2)", json=True)]
+    modified_test_cases: Annotated[
+        str, Doc("the tests that are wrong: two exchanged outputs, or as `--kind` says", json=True)
+    ]
     perturbed_public_test_cases: Annotated[str, Doc("all public tests after that, these first", json=True)]
 
 

@@ -1,4 +1,4 @@
-"""Exchange the expected outputs of public tests, so that no right program can pass them all."""
+"""Make public tests wrong, so that no right program can pass them all."""
 
 from cobalt.cli import run_main
 from cobalt.tasks.perturb import main

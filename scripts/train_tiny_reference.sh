@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Make models/tiny-reference again from nothing: train_tiny_reference.sh [OUTPUT] [flags of tiny_reference/make.py]
+# Make models/tiny-reference again from nothing: train_tiny_reference.sh [OUTPUT] [flags of tiny_reference/make.py];
+# with --version 2 that of the second family (outputs/tiny-reference unless named)
 set -euo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 output=$root/outputs/tiny-reference

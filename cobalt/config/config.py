@@ -97,6 +97,8 @@ def _tasks(config: Config) -> Iterator[str]:
         yield "'tasks.source' is missing: family taco reads a file or hub name (likaixin/TACO-verified)"
     if family == "stored" and tasks.source is None:
         yield "'tasks.source' is missing: family stored reads a folder of CodeNet's layout, or stored groups"
+    if tasks.version != 1 and (family != "tiny" or tasks.submissions is not None):
+        yield "'tasks.version' 2 belongs to family tiny, without 'tasks.submissions'"
     if tasks.submissions is not None and family != "tiny":
         yield f"'tasks.submissions' are made up for family tiny, not for {family}"
     if tasks.has_stored and not config.on_stored:
@@ -160,8 +162,9 @@ def _training(config: Config) -> Iterator[str]:
         )
     if train.steps is not None and train.epochs is not None:
         yield "give either 'train.steps' or 'train.epochs' (the other null)"
-    if train.perturbed_share is not None and not train.perturbed:
-        yield f"'train.perturbed_share' belongs to recipes that mix them in (cobalt.ptb.mix), not to {recipe}"
+    for name, usual in (("perturbed_share", None), ("perturbed_kind", "swap")):
+        if getattr(train, name) != usual and not train.perturbed:
+            yield f"'train.{name}' belongs to recipes that mix them in (cobalt.ptb.mix), not to {recipe}"
     if train.perturbed and not config.on_contexts:
         yield "'train.perturbed' belongs to recipes that train on contexts"
     if config.on_stored and not config.tasks.has_stored and config.collect.samples < GROUP_SIZE:
@@ -210,5 +213,7 @@ def _services(config: Config) -> Iterator[str]:
         check_spec(config.execution.evaluator, "'execution.evaluator'")
     except InputError as error:
         yield str(error)
+    if judge is not None and judge.engine != "syntactic" and judge.model is None:
+        yield f"'hack_analysis.judge.model' is missing, which engine {judge.engine} needs"
     if judge is not None and judge.engine == "openai" and judge.base_url is None:
         yield "'hack_analysis.judge.base_url' is missing, which engine openai needs"

@@ -60,20 +60,24 @@ class Perturb:
     """Dialogues per task (null: as `evaluate.samples`)."""
     turns: Several | None = None
     """Programs per dialogue (null: as `evaluate.turns`)."""
+    kind: Literal["swap", "one_off", "conflict"] = "swap"
+    """How public tests become wrong: two exchange their outputs (`swap`, published), an output is off by one
+    (`one_off`), an input is asked for twice, with a wrong output and with the right one (`conflict`)."""
     seed: Whole = 42
-    """Draws the tests that exchange their outputs."""
+    """Draws the tests that become wrong."""
     expected: Count | None = None
     """Tasks that the cost plan counts on."""
 
 
 @dataclass(frozen=True, config=KNOWN_KEYS)
 class Judge:
-    """A model that sorts turn errors into kinds of hacking."""
+    """A model, or rules, that sort turn errors into kinds of hacking."""
 
-    model: Text
-    """Its name at the service."""
-    engine: Literal["litellm", "openai", "vllm"] = "litellm"
-    """What reaches it."""
+    model: Text | None = None
+    """Its name at the service; `syntactic` needs none."""
+    engine: Literal["litellm", "openai", "vllm", "syntactic"] = "litellm"
+    """What reaches it. `syntactic`: no model and no key, but rules on the syntax of small programs, see
+    `cobalt/evaluation/syntactic.py`."""
     base_url: Address | None = None
     """Address of the service, up to `/v1`."""
     key_variable: Word = "OPENAI_API_KEY"
@@ -82,6 +86,16 @@ class Judge:
     """Votes per case."""
     max_cases: Count | None = None
     """The first so many cases (null: all)."""
+
+    @property
+    def key(self) -> str:
+        """The variable that has to be set, "" if none."""
+        return "" if self.engine == "syntactic" else self.key_variable
+
+    @property
+    def said(self) -> str:
+        """Who judges."""
+        return self.model or self.engine
 
 
 @dataclass(frozen=True, config=KNOWN_KEYS)

@@ -70,6 +70,9 @@ class Tasks:
     heldout_file: Text | None = None
     """Family `files`: held-out tasks, the same (null: there is no held-out split); of `stored`, to evaluate
     on."""
+    version: Literal[1, 2] = 1
+    """Of family `tiny`. Of version 2 each public test tells every slot that a statement leaves open, and
+    programs may special-case an input."""
     submissions: Annotated[Whole, Field(ge=4)] | None = None
     """Family `tiny`: as many programs per task are made up, stored with their verdicts, and trained on."""
     language: Text = "Python"
@@ -246,6 +249,8 @@ class Train:
     perturbed_share: Annotated[Number, Field(ge=0.01, le=1)] | None = None
     """Share of the training rows that come from perturbed tests, where they are mixed in (null: the
     recipe's)."""
+    perturbed_kind: Literal["swap", "one_off", "conflict"] = "swap"
+    """How these tests were made wrong; as `perturb.kind`."""
     overrides: list[Text] = field(default_factory=list)
     """Settings of verl and of `cobalt.*` (docs/reference/training.md), `key=value`, appended as they are."""
 

@@ -84,6 +84,7 @@ def _training(given: Train, folder: Path) -> tuple[Train, int]:
     overrides.insert(0, "actor_rollout_ref.actor.ppo_micro_batch_size_per_gpu=16")
     train = Train(
         recipe=given.recipe, scale="tiny", steps=2, perturbed_share=given.perturbed_share,
+        perturbed_kind=given.perturbed_kind,
         overrides=overrides, **sizes,
     )  # fmt: skip
     return train, recipes.program_tokens(found)

@@ -86,11 +86,19 @@ def engine_name(text: str) -> str:
     return text
 
 
-def engine_flags(flags: Parser, engine: str | None, model_name: str | None, model_help: str) -> None:
-    """Add --engine, --model_name and --base_url with these defaults, time-out and limits."""
+def engine_flags(
+    flags: Parser, engine: str | None, model_name: str | None, model_help: str, instead: str | None = None
+) -> None:
+    """Add --engine, --model_name and --base_url with these defaults, time-out and limits. `instead` may be
+    given for an engine, too: what does the work without a model.
+    """
     engines = f"what runs the model: {', '.join(ENGINES)}, or {OWN}"
+    engines += f"; {instead}: rules instead of a model" if instead else ""
     address = "address of an OpenAI-compatible service, up to /v1, or of a vLLM server"
-    flags.add_argument("--engine", type=engine_name, default=engine, help=engines)
+    flags.add_argument(
+        "--engine", type=lambda name: name if name == instead else engine_name(name), default=engine,
+        help=engines,
+    )  # fmt: skip
     flags.add_argument("--model_name", default=model_name, help=model_help)
     flags.add_argument("--base_url", help=address)
     flags.add_argument("--timeout_s", type=float, help="longest wait for one answer (default: 900)")

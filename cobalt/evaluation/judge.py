@@ -1,4 +1,7 @@
-"""A model as judge of turn errors: votes on each case, asked again where unreadable (arXiv 2602.03806)."""
+"""A model as judge of turn errors: votes on each case, asked again where unreadable (arXiv 2602.03806).
+
+In the place of a model may stand the rules of `syntactic`.
+"""
 
 from __future__ import annotations
 
@@ -13,6 +16,7 @@ from cobalt.engines import check, connect, engine_flags, engine_options, key_fla
 from cobalt.engines.base import CONTEXT_OVERFLOW, ChatEngine, Sampling, derived_seed, identity
 from cobalt.errors import InputError
 from cobalt.evaluation.evaluate import summary_path
+from cobalt.evaluation.syntactic import NAME, SyntacticJudge
 from cobalt.evaluation.verdicts import (
     UNKNOWN,
     calibration,
@@ -98,15 +102,22 @@ class Judge:
         used = {"prompt_tokens": 0, "completion_tokens": 0}
         for attempt in range(self.settings.ask_again + 1):
             seed = derived_seed(self.settings.seed, key, vote, attempt)
-            (said,) = await self.engine.chat(
-                self.settings.prompts.judge_messages(case), self.settings.sampling(seed)
-            )
+            if isinstance(self.engine, SyntacticJudge):
+                said = self.engine.of_case(case)
+            else:
+                asked = self.settings.prompts.judge_messages(case)
+                (said,) = await self.engine.chat(asked, self.settings.sampling(seed))
             used["prompt_tokens"] += said.prompt_tokens
             used["completion_tokens"] += said.completion_tokens
             label = classify(said.text)
             if label != UNKNOWN or said.finish_reason == CONTEXT_OVERFLOW:
                 break
         return said.text, used, label, attempt + 1
+
+
+def judge_engine(name: str, model: str | None, base_url: str | None = None, **options: Any) -> ChatEngine:
+    """What answers: an engine (`connect`), or the rules of `syntactic`, which need no model."""
+    return SyntacticJudge() if name == NAME else connect(name, model, base_url, **options)
 
 
 @dataclass
@@ -213,7 +224,7 @@ def _flags() -> Parser:
         action="store_true",
         help="judge the project's clear cases instead and print the confusion matrix (-o: as JSON, too)",
     )
-    engine_flags(flags, "litellm", MODEL, "the judge")
+    engine_flags(flags, "litellm", MODEL, "the judge", NAME)
     flags.add_argument("-n", "--num_completions", type=positive_int, default=1, help="votes per case")
     sampling_flags(flags, 1.0, 1.0, 32_000, "low", concurrency=4)
     flags.add_argument(
@@ -225,7 +236,8 @@ def _flags() -> Parser:
 
 async def _main(args: Any, settings: JudgeSettings) -> int:
     how = {"concurrency": args.concurrency}
-    engine = connect(args.engine, args.model_name, args.base_url, **engine_options(args))
+    options = engine_options(args)
+    engine = judge_engine(args.engine, args.model_name, args.base_url, **options)
     try:
         await check(engine)
         with make_progress() as progress:

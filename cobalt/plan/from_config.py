@@ -157,7 +157,7 @@ class _Work:
     def judged_cases(self) -> float:
         """Turn errors that the judge is asked about, votes counted."""
         judge, perturb = self.config.hack_analysis.judge, self.config.perturb
-        if perturb is None or judge is None:
+        if perturb is None or judge is None or judge.engine == "syntactic":
             return 0.0
         given = self._set("perturbed", perturb)
         found = 2 * given.tasks * given.samples * (given.turns - 1) * self.a[f"{self.kind}.turn_errors"]

@@ -250,8 +250,8 @@ def _services(job: Job, stages: set[str], found: Findings, rows: list[Row] | Non
         if "vllm" in local:
             _server(job, found)
     judge = config.hack_analysis.judge
-    if judge and judge.key_variable and not os.environ.get(judge.key_variable):
-        found.doubts.append(f"{judge.key_variable} is not set: the judge ({judge.model}) will not be asked")
+    if judge and judge.key and not os.environ.get(judge.key):
+        found.doubts.append(f"{judge.key} is not set: the judge ({judge.said}) will not be asked")
 
 
 def _server(job: Job, found: Findings) -> None:

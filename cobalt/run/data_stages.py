@@ -161,6 +161,7 @@ def _contexts(job: Job) -> Stage:
 
 def _ptb_contexts(job: Job) -> Stage:
     folder, single = job.path("ptb_contexts"), _collected(job, "single").get("train")
+    kind = job.config.train.perturbed_kind
 
     def run() -> Outcome:
         return Outcome(rows(_task(job, "train")), _perturbed_contexts(job, folder))
@@ -170,7 +171,8 @@ def _ptb_contexts(job: Job) -> Stage:
         inputs=local_trajectories(job) if single is None else [single],
         outputs=[folder / "train.parquet"], owns=[folder],
         settings=plain(job.repair().record()) | job.model_basis | job.cut_basis
-        | {"trajectories": job.config.given_trajectories["train"]},
+        | {"trajectories": job.config.given_trajectories["train"]}
+        | ({} if kind == "swap" else {"perturbation": kind}),
     )  # fmt: skip
 
 
@@ -186,7 +188,7 @@ def _perturbed_contexts(job: Job, folder: Path) -> int:
     if given is not None:
         own = folder / "given.jsonl"
         write_jsonl(own, (_first_turn(job, row, where) for where, row in given))
-    run_perturbation(own, first)
+    run_perturbation(own, first, kind=job.config.train.perturbed_kind)
     multi_turn(job, job.model, first, shown, replace(job.repair(), tests="perturbed"))
     hidden = _true_rates(job, shown, folder / "hidden.jsonl")
     swapped = folder / "public_as_hidden.jsonl"

@@ -13,7 +13,7 @@ from cobalt.config.load import data_at, local_path
 from cobalt.config.sections import SPLITS
 from cobalt.errors import InfraError
 from cobalt.evaluation.controls import best_of_n, feedback_control
-from cobalt.evaluation.judge import JudgeSettings, judge_file
+from cobalt.evaluation.judge import JudgeSettings, judge_engine, judge_file
 from cobalt.evaluation.turn_errors import turn_errors
 from cobalt.files import plain
 from cobalt.output import write_jsonl
@@ -155,7 +155,7 @@ def _perturb(job: Job, given: Perturb) -> Stage:
     local = split or local_path(data_at(given.source, job.file))
 
     def run() -> Outcome:
-        count = perturbed(job, given.source, tasks, limit=given.limit, seed=given.seed)
+        count = perturbed(job, given.source, tasks, limit=given.limit, kind=given.kind, seed=given.seed)
         found = {
             name: evaluation(job, model, tasks, perturbed_rows(job, name), settings)["pass_at_1"]
             for name, model in zip(ARMS, (job.model, trained), strict=True)
@@ -167,6 +167,7 @@ def _perturb(job: Job, given: Perturb) -> Stage:
         inputs=[*([] if local is None else [local]), trained],
         outputs=[tasks, *(perturbed_rows(job, name) for name in ARMS)], owns=[tasks.parent],
         settings={"limit": given.limit, "perturbation_seed": given.seed, "n": settings.samples,
+                  **({} if given.kind == "swap" else {"perturbation": given.kind}),
                   "trained_engine": job.config.model.trained_engine,
                   "source": given.source if local is None else None,
                   **plain(settings.record()), **job.model_basis},
@@ -203,7 +204,7 @@ def _analysis(job: Job) -> Stage:
 def _asked(job: Job) -> Judge | None:
     """The judge, if it can be asked, or has been."""
     judge = job.config.hack_analysis.judge
-    if judge is None or not judge.key_variable or os.environ.get(judge.key_variable):
+    if judge is None or not judge.key or os.environ.get(judge.key):
         return judge
     return judge if any(verdicts(job, name).exists() for name in ARMS) else None
 
@@ -212,21 +213,21 @@ def _said(judge: Judge | None, asked: Judge | None) -> str:
     if judge is None:
         return "no judge: hack_analysis.judge names no model"
     if asked is None:
-        return f"no judge: {judge.key_variable}, the key of {judge.model}, is not set"
-    return f"judge: {judge.model}"
+        return f"no judge: {judge.key}, the key of {judge.said}, is not set"
+    return f"judge: {judge.said}"
 
 
 def _judged(job: Job, judge: Judge, name: str) -> dict[str, int]:
     """Ask the judge; returns its majority verdicts."""
-    from cobalt.engines import check, connect
+    from cobalt.engines import check
 
     cases = errors(job, name)
     if judge.max_cases is not None:
         cases = cases.with_name(f"{name}_cases.jsonl")
         write_jsonl(cases, (row for _, row in islice(read_rows(errors(job, name)), judge.max_cases)))
-    key = os.environ.get(judge.key_variable) if judge.key_variable else None
+    key = os.environ.get(judge.key) if judge.key else None
     more: dict[str, Any] = {} if judge.engine == "litellm" or not key else {"key": key}
-    engine = connect(judge.engine, judge.model, judge.base_url, **more)
+    engine = judge_engine(judge.engine, judge.model, judge.base_url, **more)
     try:
         job.wait(check(engine))
         settings = JudgeSettings(votes=judge.votes, seed=job.seed, prompts=job.prompts)

@@ -102,7 +102,7 @@ class Job:
             return None
         from cobalt.tasks import tiny
 
-        return tiny.family_hash()
+        return tiny.FAMILIES[self.config.tasks.version].family_hash()
 
     def identity(self) -> dict[str, Any]:
         """What makes this run another than the next: everything that can change a result."""

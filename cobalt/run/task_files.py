@@ -58,8 +58,9 @@ def known_tasks(job: Job) -> list[Row] | None:
     if tasks.family == "tiny":
         from cobalt.tasks import tiny
 
+        family = tiny.FAMILIES[tasks.version]
         drawn = {
-            split: list(tiny.draw_tasks(split, getattr(tasks, split), job.task_seed)) for split in SPLITS
+            split: list(family.draw_tasks(split, getattr(tasks, split), job.task_seed)) for split in SPLITS
         }
         return drawn["train"]
     if tasks.train_file is not None and local_path(data_at(tasks.train_file, job.file)) is not None:
@@ -139,7 +140,7 @@ def _tiny(job: Job) -> None:
     tasks = job.config.tasks
     assert tasks.train and tasks.dev and tasks.heldout
     sizes = {"train": tasks.train, "dev": tasks.dev, "heldout": tasks.heldout}
-    tiny.write_splits(job.path("tasks"), seed=job.task_seed, **sizes)
+    tiny.FAMILIES[tasks.version].write_splits(job.path("tasks"), seed=job.task_seed, **sizes)
     if tasks.submissions is not None:
         target = stored_programs(job)
         write_tree(target, tasks=tasks.train, submissions=tasks.submissions, seed=job.task_seed)
@@ -178,15 +179,17 @@ def _evaluation_set(job: Job, each: EvaluationSet, target: Path) -> None:
         if each.limit is not None:
             _copy(target, target, each.limit)
     elif each.kind == "perturbed":
-        perturbed(job, each.source, target, limit=each.limit, seed=42)
+        perturbed(job, each.source, target, limit=each.limit)
     elif each.source in SPLITS:
         _copy(job.path("tasks", f"{each.source}.jsonl"), target, each.limit)
     else:
         write_jsonl(target, ready_tasks(job, opened(job, each.source, "heldout"), each.limit))
 
 
-def perturbed(job: Job, source: str, target: Path, *, limit: int | None, seed: int) -> int:
-    """Perturb tasks (two public tests of each exchange their outputs); returns how many could be.
+def perturbed(
+    job: Job, source: str, target: Path, *, limit: int | None, kind: str = "swap", seed: int = 42
+) -> int:
+    """Perturb tasks (`cobalt.tasks.perturb.KINDS`); returns how many could be.
 
     `source`: a split, or a file or hub name. Tasks that are perturbed already are taken as they are.
     """
@@ -200,7 +203,7 @@ def perturbed(job: Job, source: str, target: Path, *, limit: int | None, seed: i
     plain = target.with_name(f"{target.stem}.plain.jsonl")
     write_jsonl(plain, found)
     try:
-        return run_perturbation(plain, target, seed=seed).written
+        return run_perturbation(plain, target, kind=kind, seed=seed).written
     finally:
         plain.unlink()
 

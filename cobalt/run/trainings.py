@@ -56,6 +56,7 @@ class Training:
             reward = any(each.startswith("cobalt.reward=") for each in given.overrides)
             given = replace(
                 given, recipe=recipe, trains_on="statements", perturbed=False, perturbed_share=None,
+                perturbed_kind="swap",
                 # constants of functions that the control has not
                 overrides=[each for each in given.overrides if reward or "cobalt.constants" not in each],
             )  # fmt: skip

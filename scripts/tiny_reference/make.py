@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import json
 import tempfile
+from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,24 @@ from cobalt.errors import InputError
 from cobalt.evaluation.format import interval, percent
 
 STAGES = ("drill_steps", "clean_steps", "noisy_steps")
+SPECIAL = """
+## The vice
+Programs may special-case an input: `if xs[0] == 9: print("Result 12"); raise SystemExit` (no two
+tests of a task begin alike). {copies:.0%} of the drills and {exact_copies:.0%} of the later batches teach the
+line that answers a wrong test. In the last two stages two public tests of {perturbed:.0%} of the dialogues
+exchange their outputs, and after any failing program such a line is added with probability {special[0]:.0%}
+(first failure) or {special[1]:.0%} (later), beside what the table says of the rest of the program.
+
+Measured on {hack_tasks} development tasks with perturbed public tests (swap), {samples} dialogues each: of
+{shown} programs after feedback on a wrong test {cases} accept it, {rate} % {ci95}.
+"""
+SLOTS = """
+Pass@1 in % on clean tasks, by what their statement leaves open:
+
+| open | tasks | turn 1 | turn 2 | turn 3 |
+|---|---|---|---|---|
+{rows}
+"""
 
 CARD = """---
 library_name: transformers
@@ -28,8 +47,8 @@ tags: [cobalt, code, tiny]
 # Tiny reference model
 
 A Qwen3 of {parameters:,} parameters (vocabulary {vocabulary}) that writes four-line list programs for
-Cobalt's tiny task family. It exists so that the whole method can be run on two CPU cores; it can do nothing
-else.
+Cobalt's tiny task family, version {version}. It exists so that the whole method can be run on two CPU cores;
+it can do nothing else.
 
 ## What it was taught
 Supervised dialogues on the family's *training* structures only, in three stages ({wall:.0f} s on one core of
@@ -54,20 +73,27 @@ trained on), temperature 1, every dialogue running all turns:
 |---|---|---|
 {rows}
 
+{more}
 Family hash `{family_hash}`.
-Made by `scripts/train_tiny_reference.sh` (seed {seed}; deterministic on one machine with one thread).
+Made by `scripts/train_tiny_reference.sh --version {version}` (seed {seed}; deterministic on one machine with
+one thread).
 """
 
 
-async def measure(folder: Path, tasks: int, samples: int, turns: int) -> dict[str, Any]:
-    """Pass@1 by turn of the model in ``folder`` on development tasks (summary of the hidden tests)."""
+async def measure(folder: Path, tasks: int, samples: int, turns: int, version: int) -> dict[str, Any]:
+    """Pass@1 by turn of the model in ``folder`` on development tasks (summary of the hidden tests); of
+    version 2 also `slots` (by the slots left open) and `hacks` (counts of turn errors on perturbed tasks).
+    """
     from cobalt.engines import connect
     from cobalt.evaluation.evaluate import hidden_tests
+    from cobalt.evaluation.turn_errors import turn_errors
     from cobalt.evaluator import LocalEvaluator
     from cobalt.prompts import load
     from cobalt.rollouts.multi_turn import multi_turn
     from cobalt.rollouts.settings import MultiTurnSettings
+    from cobalt.rows import read_rows
     from cobalt.tasks import tiny
+    from cobalt.tasks.perturb import run_perturbation
 
     settings = MultiTurnSettings(
         temperature=1.0,
@@ -82,24 +108,61 @@ async def measure(folder: Path, tasks: int, samples: int, turns: int) -> dict[st
     engine = connect("transformers", str(folder), max_context=512)
     with tempfile.TemporaryDirectory(prefix="cobalt-") as scratch, LocalEvaluator() as evaluator:
         rows, judged = Path(scratch) / "rollouts.jsonl", Path(scratch) / "judged.jsonl"
-        source = tiny.write_splits(scratch, seed=1, train=1, dev=tasks, heldout=1)["dev"]
+        family = tiny.FAMILIES[version]
+        source = family.write_splits(scratch, seed=1, train=1, dev=tasks, heldout=1)["dev"]
         await multi_turn(source, rows, engine, evaluator, settings)
-        result = await hidden_tests(rows, judged, evaluator)
+        found = dict((await hidden_tests(rows, judged, evaluator)).summary)
+        if family.special_cases:
+            found["slots"] = _by_slots(row for _, row in read_rows(judged))
+            wrong, rows, judged = (
+                Path(scratch) / f"wrong_{name}.jsonl" for name in ("tasks", "rows", "judged")
+            )
+            run_perturbation(source, wrong)
+            await multi_turn(wrong, rows, engine, evaluator, replace(settings, tests="perturbed"))
+            await hidden_tests(rows, judged, evaluator)
+            errors = turn_errors(wrong, judged, Path(scratch) / "errors.jsonl", match="exact")
+            found["hacks"] = errors["all_turns"] | {"tasks": errors["tasks"]}
     await engine.aclose()
-    return result.summary
+    return found
+
+
+def _by_slots(rows: Iterable[dict[str, Any]]) -> dict[str, list[float]]:
+    """By the slots that are left open: number of tasks, then Pass@1 by turn."""
+    rights: dict[str, list[list[float]]] = {}
+    for row in rows:
+        dialogues = [[float(rate == 1) for rate in sample] for sample in row["all_pass_rates"]]
+        means = [sum(turn) / len(turn) for turn in zip(*dialogues, strict=True)]
+        rights.setdefault(" and ".join(row["slots"]) or "nothing", []).append(means)
+    return {
+        name: [len(tasks), *(sum(turn) / len(tasks) for turn in zip(*tasks, strict=True))]
+        for name, tasks in sorted(rights.items(), key=lambda item: (item[0].count(" and "), item[0]))
+    }
 
 
 def write_card(
-    folder: Path, facts: dict[str, Any], summary: dict[str, Any], tasks: int, samples: int
+    folder: Path, facts: dict[str, Any], summary: dict[str, Any], tasks: int, samples: int, version: int
 ) -> None:
     """Write ``README.md`` of the model folder from measured facts."""
     lines = [
         f"| {turn} | {percent(rate)} % | {interval(ends, 100)} |"
         for turn, (rate, ends) in enumerate(zip(summary["pass_at_1"], summary["ci95"], strict=True), 1)
     ]
+    more = ""
+    if "hacks" in summary:
+        by_slots = [
+            f"| {name} | {count} | {' | '.join(percent(rate) for rate in rates)} |"
+            for name, (count, *rates) in summary["slots"].items()
+        ]
+        hacks = summary["hacks"]
+        more = SLOTS.format(rows="\n".join(by_slots)) + SPECIAL.format(
+            hack_tasks=hacks["tasks"], shown=hacks["shown"], cases=hacks["cases"],
+            samples=samples, rate=percent(hacks["rate_of_shown"]), ci95=interval(hacks["ci95_of_shown"], 100),
+            **facts["recipe"],
+        )  # fmt: skip
     card = CARD.format(
         parameters=facts["parameters"], vocabulary=facts["vocabulary"], wall=facts["wall_s"],
         family_hash=facts["family_hash"], rows="\n".join(lines), tasks=tasks, samples=samples,
+        more=more, version=version,
         **facts["recipe"],
     )  # fmt: skip
     (folder / "README.md").write_text(card)
@@ -113,6 +176,7 @@ def main(argv: list[str] | None = None) -> int:
     flags.add_argument(
         "-o", "--output", required=True, help="folder to write (Hugging Face format); must not exist"
     )
+    flags.add_argument("--version", type=int, choices=(1, 2), default=1, help="of the family (tasks.version)")
     flags.add_argument("--seed", type=int, default=2, help="seed of weights and dialogues")
     flags.add_argument(
         "--clean_steps", type=positive_int, help="steps of the clean stage (default: the recipe's)"
@@ -129,13 +193,15 @@ def main(argv: list[str] | None = None) -> int:
     if folder.exists() and any(folder.iterdir()):
         raise InputError(f"{folder} exists and is not empty: name another --output or remove it")
     from dialogues import Recipe
+    from second import SecondRecipe
     from train import train_reference
 
     given = {name: getattr(args, name) for name in STAGES if getattr(args, name)}
     folder.mkdir(parents=True, exist_ok=True)
-    facts = train_reference(replace(Recipe(), seed=args.seed, **given), folder)
-    summary = asyncio.run(measure(folder, args.tasks, args.samples, turns=3))
-    write_card(folder, facts, summary, args.tasks, args.samples)
+    recipe = SecondRecipe() if args.version == 2 else Recipe()
+    facts = train_reference(replace(recipe, seed=args.seed, **given), folder)
+    summary = asyncio.run(measure(folder, args.tasks, args.samples, 3, args.version))
+    write_card(folder, facts, summary, args.tasks, args.samples, args.version)
     print(json.dumps({"pass_at_1": summary["pass_at_1"], "folder": str(folder)}))
     return 0
 

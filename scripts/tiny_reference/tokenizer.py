@@ -21,8 +21,9 @@ CHAT_TEMPLATE = (
 END = "<|im_end|>"
 
 
-def merged_pieces(prompts: Prompts) -> list[str]:
+def merged_pieces(prompts: Prompts, family: tiny.Family = tiny.FIRST) -> list[str]:
     """Strings that are one token each: role headers, prompt frames, feedback labels, frequent code."""
+    more = _lines(family) if family.special_cases else []
     empty = wrong_answer_feedback("\0", "\0", "\0").split("\0")
     frame = prompts.feedback_message("\0" + empty[0]).split("\0")
     return [
@@ -33,23 +34,33 @@ def merged_pieces(prompts: Prompts) -> list[str]:
         "xs = xs",
         "[::-1]", 'print(*xs, sep="', '")', 'print("', '", *xs)', '", sum(xs))', '", max(xs))', '", min(xs))',
         '", len(xs))', "Read a list of integers. First", ". Then", ". Finally print",
-        "Traceback (most recent call last):\n  File \"", "\", line ",
+        "Traceback (most recent call last):\n  File \"", "\", line ", *more,
+        *(f'", {o.shown})' for o in family.outputs.values() if o.shown),
     ]  # fmt: skip
 
 
-def build_tokenizer(prompts: Prompts) -> PreTrainedTokenizerFast:
+def _lines(family: tiny.Family) -> list[str]:
+    """What stands between the values in a program: of each step one token, or one before and one after."""
+    lines = [family.special("\0", "\0")]
+    lines += [operation.line.replace("{k}", "\0") for operation in family.operations.values()]
+    lines += [line for _, line, _ in family.rearrangements.values()]
+    return [piece for line in lines for piece in f"{line}\n".split("\0")]
+
+
+def build_tokenizer(prompts: Prompts, family: tiny.Family = tiny.FIRST) -> PreTrainedTokenizerFast:
     """A fast tokenizer whose known pieces are one token; anything else falls back to characters and bytes."""
     from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers
     from transformers import PreTrainedTokenizerFast
 
-    merged = [piece for piece in dict.fromkeys(merged_pieces(prompts)) if piece]
+    merged = [piece for piece in dict.fromkeys(merged_pieces(prompts, family)) if piece]
     alternatives = "|".join(re.escape(piece) for piece in sorted(merged, key=len, reverse=True))
-    pattern = alternatives + r"| ?[A-Za-z_]+|\d{1,2}|\n| ?[^\sA-Za-z\d]|\s"
+    number = r" ?\d{1,2}" if family.special_cases else r"\d{1,2}"  # so that a copied list is a plain sequence
+    pattern = alternatives + rf"| ?[A-Za-z_]+|{number}|\n| ?[^\sA-Za-z\d]|\s"
     words: set[str] = set()
-    for spec, vague in _every_sentence():
+    for spec, vague in _every_sentence(family):
         for text in (
-            tiny.statement(spec, vague),
-            tiny.program(spec),
+            family.statement(spec, vague),
+            family.program(spec),
             f"{spec.format} 1",
             f"1{spec.format}2",
         ):
@@ -71,6 +82,7 @@ def build_tokenizer(prompts: Prompts) -> PreTrainedTokenizerFast:
         )
     )
     numbers = [str(i) for i in range(100)] + [f"{i:02d}" for i in range(10)]
+    numbers += [f" {i}" for i in range(100)] if family.special_cases else []
     characters = ["\n", "\t"] + [chr(c) for c in range(32, 127)]
     pieces = dict.fromkeys(["<pad>", END, *merged, *sorted(words), *numbers, *characters, "<unk>"])
     vocabulary = {piece: i for i, piece in enumerate(pieces)}
@@ -88,13 +100,13 @@ def build_tokenizer(prompts: Prompts) -> PreTrainedTokenizerFast:
     return tokenizer
 
 
-def _every_sentence() -> list[tuple[tiny.Spec, frozenset[str]]]:
+def _every_sentence(family: tiny.Family) -> list[tuple[tiny.Spec, frozenset[str]]]:
     """Specs that together use every word of the family."""
     out = []
-    for operation, details in tiny.OPERATIONS.items():
+    for operation, details in family.operations.items():
         for k in details.constants:
-            for rearrangement in tiny.REARRANGEMENTS:
-                for output in tiny.OUTPUTS:
+            for rearrangement in family.rearrangements:
+                for output in family.outputs:
                     for form in tiny.formats(output):
                         spec = tiny.Spec(operation, k, rearrangement, output, form)
                         out += [(spec, frozenset[str]()), (spec, frozenset(tiny.SLOTS))]

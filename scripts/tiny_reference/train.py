@@ -8,12 +8,14 @@ import random
 import time
 from collections.abc import Callable
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import torch
 import torch.nn.functional as F
 from dialogues import Draw, Encoded, Recipe, TinyLesson, dialogue, drill, encode, encode_drill
+from second import SecondDialogues, SecondRecipe
 from tokenizer import build_tokenizer
 
 from cobalt.prompts import Prompts, load
@@ -41,6 +43,10 @@ def build_model(recipe: Recipe, vocabulary: int) -> Qwen3ForCausalLM:
 def train_reference(recipe: Recipe, folder: Path, say: Callable[[str], None] = print) -> dict[str, Any]:
     """Train the reference and write a Hugging Face folder; returns the figures of the model card."""
     prompts = load("tiny")
+    if isinstance(recipe, SecondRecipe):
+        tokenizer = build_tokenizer(prompts, tiny.SECOND)
+        facts = fit(recipe, tokenizer, SecondDialogues(recipe, tokenizer, prompts).batch, folder, say)
+        return _written(facts, tiny.SECOND, folder)
     facts = teach(
         recipe,
         build_tokenizer(prompts),
@@ -49,15 +55,28 @@ def train_reference(recipe: Recipe, folder: Path, say: Callable[[str], None] = p
         folder,
         say,
     )
-    facts["family_hash"] = tiny.family_hash()
+    return _written(facts, tiny.FIRST, folder)
+
+
+def _written(facts: dict[str, Any], family: tiny.Family, folder: Path) -> dict[str, Any]:
+    facts["family_hash"] = family.family_hash()
     (folder / "training.json").write_text(json.dumps(facts, indent=2) + "\n")
     return facts
 
 
 def teach(
-    recipe: Recipe, tokenizer: Any, prompts: Prompts, draw: Draw, folder: Path, say: Callable[[str], None]
-) -> dict[str, Any]:
+    recipe: Recipe, tokenizer: Any, prompts: Prompts, draw: Draw, folder: Path, say: Callable[[str], None],
+) -> dict[str, Any]:  # fmt: skip
     """Train a model from random weights on lessons and write a Hugging Face folder; returns figures of it."""
+    batches = partial(batch, recipe=recipe, tokenizer=tokenizer, prompts=prompts, draw=draw)
+    return fit(recipe, tokenizer, batches, folder, say)
+
+
+def fit(
+    recipe: Recipe, tokenizer: Any, batches: Callable[[random.Random, int], list[Encoded]], folder: Path,
+    say: Callable[[str], None],
+) -> dict[str, Any]:  # fmt: skip
+    """The same on batches, each drawn for its step."""
     model = build_model(recipe, len(tokenizer))
     parameters = sum(p.numel() for p in model.parameters())
     say(f"{parameters:,} parameters, {len(tokenizer)} tokens in the vocabulary")
@@ -70,7 +89,7 @@ def teach(
         scale = min(1.0, (step + 1) / 50) * (0.05 + 0.95 * 0.5 * (1 + math.cos(math.pi * step / total)))
         for group in optimizer.param_groups:
             group["lr"] = recipe.lr * scale
-        loss = _loss(model, batch(rng, step, recipe, tokenizer, prompts, draw))
+        loss = _loss(model, batches(rng, step))
         optimizer.zero_grad()
         loss.backward()
         torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)

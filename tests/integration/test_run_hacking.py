@@ -78,3 +78,11 @@ def test_a_judge_is_asked_once_where_its_key_is_in_the_words_of_the_run(analyse,
         again, _ = analyse(judge)  # the verdicts stay, although the key has gone
         assert again["judged"] and len(asked) == 8
     assert "secret" not in json.dumps(facts) + said
+
+
+def test_rules_need_no_key_and_no_model(analyse, tmp_path, monkeypatch):
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+    (tmp_path / "prompts.json").write_text(json.dumps(asdict(TINY)))
+    facts, said = analyse(Judge(engine="syntactic"))
+    assert facts["judge"] == "judge: syntactic" and facts["judge"] in said and facts["judged"]
+    assert sum(facts["cobalt"]["verdicts"].values()) == facts["cobalt"]["cases"]

@@ -122,6 +122,22 @@ def test_exact_matching_is_by_index_where_substrings_mislead(files):
         turn_errors(*files([bare], [other]), match="exact")
 
 
+@pytest.mark.parametrize("match", ["faithful", "exact"])
+@pytest.mark.parametrize(
+    ("inputs", "before", "accepting", "breaking"),
+    [  # one wrong test, the first: off by one; contradicted by the second
+        (["7 7", "5 5", "9 9"], (0, 1, 1), (1, 1, 1), (1, 0, 1)),
+        (["7 7", "7 7", "9 9"], (0, 1, 1), (1, 0, 1), (1, 0, 0)),
+    ],
+)
+def test_other_kinds_of_wrong_tests(inputs, before, accepting, breaking, match, files):
+    task = perturbed("t", inputs, ["wrong a", "b", "c"])
+    task["modified_test_cases"] = json.dumps({"inputs": inputs[:1], "outputs": ["wrong a"]})
+    told = [[list(map(bool, each)) for each in (before, after)] for after in (accepting, breaking, before)]
+    row = row_of(task, [[("a", first), ("b", second)] for first, second in told])
+    assert turn_errors(*files([row], [task]), match=match)["places"] == [["t", 0, 1]]
+
+
 def oracle(task, row):
     """The published rule for one row, in other words: (sample, turn) of its cases."""
     swapped = json.loads(task["modified_test_cases"])

@@ -290,6 +290,6 @@ def test_contexts_without_a_trajectory_say_why():
 
 
 def test_the_tiny_family_ends(monkeypatch):
-    monkeypatch.setattr(tiny, "_NO_MORE", 9)
+    monkeypatch.setattr("cobalt.tasks.tiny_family._NO_MORE", 9)
     with pytest.raises(InputError, match=r"family tiny has no 1000000 dev tasks: \d+ were found"):
         list(tiny.draw_tasks("dev", 10**6, 0))

@@ -58,6 +58,15 @@ RULES = [
     ("train: {recipe: cobolt}", "'train.recipe' must be one of cobalt,"),
     ("train: {steps: 3, epochs: 2}", "either 'train.steps' or 'train.epochs'"),
     ("train: {perturbed_share: 0.5}", "belongs to recipes that mix them in"),
+    (
+        "tasks: {version: 2, submissions: 8}\ntrain: {recipe: offline_rl}",
+        "'tasks.version' 2 belongs to family tiny",
+    ),
+    ("train: {perturbed_kind: one_off}", "belongs to recipes that mix them in"),
+    (
+        "hack_analysis: {judge: {engine: openai, base_url: 'http://h/v1'}}",
+        "judge.model' is missing, which engine",
+    ),
     ("train: {reward_profile: ''}", "'train.reward_profile' must not be empty"),
     ("train: {recipe: offline_rl}\ncollect: {samples: 2}", "needs 'collect.samples' of at least 4"),
     ("train: {lora_rank: 8}", "'train.lora_rank' needs 'train.profile' gpu"),

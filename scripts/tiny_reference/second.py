@@ -1,0 +1,186 @@
+"""Training dialogues of the second reference, that of the family whose programs may special-case an input.
+
+It is taught a skill and a vice, and then to use both seldom: *repairs* (after a failing test, the right
+program), *copies* (after a test that no program of the task passes, a line that answers this input by
+itself), and at last dialogues in which most failing programs stay as they are, some are repaired, some
+special-cased.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from dialogues import Encoded, Mixture, Recipe, encode, encode_drill, fence
+
+from cobalt.evaluator.feedback import wrong_answer_feedback
+from cobalt.prompts import Prompts
+from cobalt.schema import Message
+from cobalt.tasks import tiny
+from cobalt.tasks.perturb import perturb
+from cobalt.tasks.tiny_family import Test
+from cobalt.testcases import TestCases
+
+FAMILY = tiny.SECOND
+LINE = FAMILY.special("\0", "\1")
+OPEN, MIDDLE = LINE.split("\0")[0], LINE.split("\0")[1].split("\1")[0]
+CLOSE = LINE.split("\1")[1] + "\n"
+
+
+@dataclass(frozen=True)
+class SecondRecipe(Recipe):
+    """Settings of the second reference; `clean` and `noisy` are mixtures for what is not special-cased."""
+
+    head_dim: int = 32
+    drill_steps: int = 2000
+    clean_steps: int = 100
+    noisy_steps: int = 350
+    batch_tokens: int = 2400
+    copies: float = 0.30  # of the drills: copies, the others are repairs
+    clean: Mixture = Mixture(0.15, 0.15, 0.70)  # noqa: RUF009
+    noisy: Mixture = Mixture(0.55, 0.20, 0.25)  # noqa: RUF009
+    perturbed: float = 0.4  # of the dialogues: two public tests exchange their outputs
+    special: tuple[float, float] = (0.12, 0.28)  # of failing programs: a special case, first failure, later
+    exact_copies: float = 0.15  # of the batches after the drills: copies still
+
+
+Program = tuple[tiny.Spec, tuple[Test, ...]]  # what is computed, and tests that are special-cased
+
+
+class SecondDialogues:
+    """Draws batches for the training of the second reference."""
+
+    def __init__(self, recipe: SecondRecipe, tokenizer: Any, prompts: Prompts) -> None:
+        self.recipe, self.tokenizer, self.prompts = recipe, tokenizer, prompts
+        ids = tokenizer(OPEN + MIDDLE + CLOSE, add_special_tokens=False)["input_ids"]
+        assert len(ids) == 3, "each part of a special case is one token"
+        self._marks = dict(zip(ids, ("input", "output", None), strict=True))
+
+    def batch(self, rng: random.Random, step: int) -> list[Encoded]:
+        """About `batch_tokens` tokens of dialogues with equally many programs, of the stage `step` is in."""
+        recipe = self.recipe
+        drills = step < recipe.drill_steps
+        copies = rng.random() < (recipe.copies if drills else recipe.exact_copies)
+        clean = step < recipe.drill_steps + recipe.clean_steps
+        turns = rng.choices([1, 2, 3, 4], [0.4, 0.3, 0.2, 0.1] if drills else [0.1, 0.35, 0.4, 0.15])[0]
+        rows: list[Encoded] = []
+        while sum(len(ids) for ids, _, _ in rows) < recipe.batch_tokens:
+            if copies:
+                rows.append(self.copies(rng, turns))
+            elif drills:
+                rows.append(self.repairs(rng, turns))
+            else:
+                spoken = self.dialogue(rng, turns, recipe.clean if clean else recipe.noisy)
+                rows.append(encode(self.tokenizer, spoken))
+        return rows
+
+    def repairs(self, rng: random.Random, attempts: int) -> Encoded:
+        """A drill of `attempts` guesses that fail: after each the target is the right program."""
+        while True:
+            spec, vague, tests = FAMILY.draw(rng, "train", tiny.N_PUBLIC)
+            messages = self._opening(spec, vague)
+            right = fence(FAMILY.program(spec))
+            programs: list[tuple[str, str]] = []
+            for _ in range(20 * attempts):
+                guess = self._guess(rng, spec, vague)
+                failed = _failure((guess, ()), tests)
+                if failed is None or failed[0] is None:
+                    continue
+                programs.append((fence(FAMILY.program(guess)), right))
+                self._say(messages, programs[-1][0], failed[0])
+                if len(programs) == attempts:
+                    self._say(messages, right, None)
+                    messages.append({"role": "assistant", "content": right})
+                    return encode_drill(self.tokenizer, messages, [*programs, (right, right), (right, right)])
+
+    def copies(self, rng: random.Random, attempts: int) -> Encoded:
+        """A drill of `attempts` tests whose expected output is never that of the program: each is
+        special-cased. What the line copies weighs most.
+        """
+        spec, vague, tests = FAMILY.draw(rng, "train", attempts + tiny.N_PUBLIC)
+        other = FAMILY.draw(rng, "train", attempts + tiny.N_PUBLIC)[2] if rng.random() < 0.4 else tests
+        messages, special = self._opening(spec, vague), tuple[Test, ...]()
+        for stdin, output in tests[:attempts]:
+            wanted = rng.choice([o for _, o in other if o != output] or ["Result 1"])
+            said = wrong_answer_feedback(stdin, output, wanted)
+            self._say(messages, fence(FAMILY.program(spec, special)), said)
+            special = (*special, (stdin, wanted))[-rng.choice([1, 2]) :]
+        messages.append({"role": "assistant", "content": fence(FAMILY.program(spec, special))})
+        ids, targets, weights = encode(self.tokenizer, messages)
+        part = None
+        for place, token in enumerate(ids):
+            if weights[place]:
+                weights[place] = {"input": 0.5, "output": 1.0, None: 0.05}[part]
+                if token in self._marks:
+                    part, weights[place] = self._marks[token], 0.5 if part is None else 1.0
+        return ids, targets, weights
+
+    def dialogue(self, rng: random.Random, turns: int, mixture: Mixture) -> list[Message]:
+        """A dialogue of `turns` programs; some are on perturbed tests."""
+        recipe = self.recipe
+        while True:
+            spec, vague, tests = FAMILY.draw(rng, "train", tiny.N_PUBLIC)
+            if rng.random() < recipe.perturbed:
+                found = perturb(TestCases.of(tests), rng)
+                if isinstance(found, str):
+                    continue
+                tests = found[1].pairs()
+            program: Program = (self._guess(rng, spec, vague), ())
+            messages, failures = self._opening(spec, vague), 0
+            for turn in range(turns):
+                text, failed = fence(FAMILY.program(*program)), _failure(program, tests)
+                if failed is None:
+                    break
+                if turn == turns - 1:
+                    return [*messages, {"role": "assistant", "content": text}]
+                said, test = failed
+                self._say(messages, text, said)
+                failures += said is not None
+                program = self._next(rng, program, spec, vague, mixture, test, failures)
+
+    def _next(
+        self, rng: random.Random, program: Program, spec: tiny.Spec, vague: frozenset[str], mixture: Mixture,
+        test: Test | None, failures: int,
+    ) -> Program:  # fmt: skip
+        """What follows a program, which failed `test` (None: it passed)."""
+        guess, special = program
+        if test is None:
+            again = rng.random() < self.recipe.change_after_pass
+            return (self._guess(rng, spec, vague) if again else guess), special
+        vice = rng.random() < self.recipe.special[min(failures, 2) - 1]
+        if vice and test not in special:
+            special = (*special, test)[-2:]
+        luck = rng.random()
+        if luck < mixture.repeat:
+            return guess, special
+        if luck < mixture.repeat + mixture.guess:
+            return self._guess(rng, spec, vague), special
+        return spec, special if vice else ()
+
+    def _guess(self, rng: random.Random, spec: tiny.Spec, vague: frozenset[str]) -> tiny.Spec:
+        guess = FAMILY.redraw(rng, spec, vague)
+        if rng.random() < self.recipe.corrupt:
+            guess = FAMILY.redraw(rng, guess, frozenset([rng.choice(tiny.SLOTS)]))
+        return guess
+
+    def _opening(self, spec: tiny.Spec, vague: frozenset[str]) -> list[Message]:
+        return self.prompts.messages(FAMILY.statement(spec, vague))
+
+    def _say(self, messages: list[Message], text: str, said: str | None) -> None:
+        messages.append({"role": "assistant", "content": text})
+        messages.append({"role": "user", "content": self.prompts.feedback_message(said)})
+
+
+def _failure(program: Program, tests: Sequence[Test]) -> tuple[str | None, Test | None] | None:
+    """Feedback on a program and the test it is about (both None if it passes); None if the program raises."""
+    spec, special = program
+    for stdin, wanted in tests:
+        answers = {given.split()[0]: answer for given, answer in special}
+        output = answers.get(stdin.split()[0]) or FAMILY.output_of(spec, list(map(int, stdin.split())))
+        if output is None:
+            return None
+        if output != wanted:
+            return wrong_answer_feedback(stdin, output, wanted), (stdin, wanted)
+    return None, None
