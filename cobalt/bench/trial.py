@@ -222,7 +222,7 @@ def _train(job: Job, request: Request, ledger: Ledger, before: Spent) -> dict[in
         with suppress(InputError):  # verl is just writing which checkpoint is the last one
             _keep(job.path(_SAVED), kept)
         if launches := launch_folders(training.out):
-            ledger.look(launches[-1] / METRICS, cpu_seconds())
+            ledger.look(launches[-1] / METRICS)
         return enough()
 
     if not job.path("ended").exists() and not (enough() and ledger.spent(before)[-1].step in models()):
