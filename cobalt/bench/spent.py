@@ -7,7 +7,7 @@ import ctypes
 import json
 import os
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import pairwise
 from pathlib import Path
 from statistics import mean
@@ -72,13 +72,16 @@ class Ledger:
         self.launch = 1 + max((line["launch"] for line in self.lines), default=0)
         self._reading, self._seen = Path(), 0
 
-    def look(self, metrics: Path, cpu_s: float) -> bool:
-        """Write down the steps that a launch's logger has written since; whether there were any."""
+    def look(self, metrics: Path, clock: Callable[[], float] = cpu_seconds) -> bool:
+        """Write down the steps that a launch's logger has written since; whether there were any. `clock` is
+        read only then: it reads all of /proc.
+        """
         if metrics != self._reading:  # another launch: it had lost its port
             self.launch += self._seen > 0
             self._reading, self._seen = metrics, 0
         fresh = _lines(metrics)[self._seen :]
         self._seen += len(fresh)
+        cpu_s = clock() if fresh else 0.0
         for step, data in ((each["step"], each["data"]) for each in fresh):
             if "timing_s/step" not in data:
                 continue

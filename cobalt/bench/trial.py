@@ -13,7 +13,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -21,7 +21,7 @@ from typing import Any
 from cobalt.bench.spent import Ledger, Spent, adopt, cpu_seconds, reached
 from cobalt.config.config import GROUP_SIZE, Config
 from cobalt.config.load import load, model_at
-from cobalt.errors import InfraError
+from cobalt.errors import InfraError, InputError
 from cobalt.evaluation.evaluated_rows import Outcomes, task_rates
 from cobalt.files import atomic_write, plain, settings_hash
 from cobalt.rows import read_rows
@@ -219,9 +219,10 @@ def _train(job: Job, request: Request, ledger: Ledger, before: Spent) -> dict[in
 
     def stop() -> bool:
         """Asked five times a second."""
-        _keep(job.path(_SAVED), kept)
+        with suppress(InputError):  # verl is just writing which checkpoint is the last one
+            _keep(job.path(_SAVED), kept)
         if launches := launch_folders(training.out):
-            ledger.look(launches[-1] / METRICS, cpu_seconds())
+            ledger.look(launches[-1] / METRICS)
         return enough()
 
     if not job.path("ended").exists() and not (enough() and ledger.spent(before)[-1].step in models()):

@@ -95,7 +95,9 @@ def mean_of_filled(
 ) -> tuple[torch.Tensor, dict[str, Any]]:
     """verl's ``ppo_loss``, which divides by all sequences of a mini-batch, by those that have tokens."""
     total = int(tensordict_utils.get_non_tensor_data(data, "global_batch_size", None))
-    tensordict_utils.assign_non_tensor(data, global_batch_size=total * float(data[FILLED].flatten()[0]))
+    tensordict_utils.assign_non_tensor(
+        data, global_batch_size=total * float(data[FILLED].unbind()[0].flatten()[0])
+    )
     loss: tuple[torch.Tensor, dict[str, Any]] = ppo_loss(config, model_output, data, dp_group)
     return loss
 

@@ -81,7 +81,7 @@ def test_a_ledger_reads_launches_and_forgets_steps_after_the_checkpoint(tmp_path
     step = {"timing_s/step": 3.0}
     metrics.write_text("".join(json.dumps({"step": n, "data": step}) + "\n" for n in (1, 2, 3)) + '{"st')
     ledger = Ledger(tmp_path / "steps.jsonl", 8, 0)
-    assert ledger.look(metrics, 10.0) and not ledger.look(metrics, 11.0)
+    assert ledger.look(metrics, lambda: 10.0) and not ledger.look(metrics, lambda: 11.0)
     assert [each["programs"] for each in ledger.lines] == [8, 8, 8]
     again = Ledger(tmp_path / "steps.jsonl", 8, 2)
     assert [each["step"] for each in again.lines] == [1, 2] and again.launch == 2
