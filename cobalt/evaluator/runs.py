@@ -9,14 +9,12 @@ from typing import Any
 
 from cobalt.errors import BadRequest
 from cobalt.evaluator.checker import encode
-from cobalt.evaluator.endings import check_end, out_of_memory
+from cobalt.evaluator.endings import FAULTS, PAUSE_S, check_end, out_of_memory, too_long
 from cobalt.sandbox.limits import Limits
 from cobalt.sandbox.pool import Pool
-from cobalt.sandbox.worker import RunFacts, WorkerLost
+from cobalt.sandbox.worker import RunFacts
 
 FINISHED = "finished"  # the status of a run that ended with exit status 0
-_FAULTS = (WorkerLost, OSError, MemoryError)
-_PAUSE_S = 0.2
 _MOST_FILES, _MOST_IN_FILES = 256, 3 << 20  # a character has at most four bytes, a file 16 MiB
 
 
@@ -122,8 +120,7 @@ def bytes_of(text: str) -> bytes:
 def run_program(pool: Pool, request: RunRequest, given: Limits) -> Run:
     """Run it once; again on another worker if a fault of ours ended it. Raises what ended it twice."""
     source, limits = bytes_of(request.source), request.limits(given)
-    if len(source) > limits.source_bytes:
-        said = f"Program is longer than {limits.source_bytes} bytes."
+    if said := too_long(source, limits):
         return Run("runtime_error", 1, stderr=said, compiled=False)
     files = {path: bytes_of(text) for path, text in request.files.items()}
     stdin, lost = bytes_of(request.stdin), False
@@ -134,11 +131,11 @@ def run_program(pool: Pool, request: RunRequest, given: Limits) -> Run:
                 facts = program.run(stdin)
             check_end(facts, began)
             return _run(facts, limits)
-        except _FAULTS:
+        except FAULTS:
             if lost:
                 raise
             lost = True
-            time.sleep(_PAUSE_S)
+            time.sleep(PAUSE_S)
 
 
 def _run(facts: RunFacts, limits: Limits) -> Run:
