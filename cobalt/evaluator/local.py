@@ -3,7 +3,7 @@
 import logging
 import os
 from collections.abc import Callable
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
 from functools import partial
 from typing import Any, TypeVar
 
@@ -11,7 +11,7 @@ from cobalt.errors import BadRequest, InfraError
 from cobalt.evaluator.base import Evaluator, infra_result
 from cobalt.evaluator.checker import PUBLISHED, Rule
 from cobalt.evaluator.judge import judge_suite
-from cobalt.evaluator.runs import Run, RunRequest, run_program
+from cobalt.evaluator.runs import Run, RunFuture, RunRequest, run_program
 from cobalt.evaluator.verdict_cache import VerdictCache
 from cobalt.sandbox.limits import Limits
 from cobalt.sandbox.pool import Pool
@@ -71,10 +71,13 @@ class LocalEvaluator(Evaluator):
         return self._queue(work, partial(infra_result, len(tests)), self._count)
 
     def _start_run(self, request: RunRequest) -> Future[Run]:
-        if request.files and self.isolation != "namespaces":
+        if (request.files or request.fetch) and self.isolation != "namespaces":
             raise BadRequest(f"'files' need isolation level namespaces, this is {self.isolation}")
-        work = partial(run_program, self._pool, request, self.limits)
-        return self._queue(work, lambda why: Run("infra_error", stderr=why), self._count_run)
+        future = RunFuture()
+        work = partial(run_program, self._pool, request, self.limits, future)
+        queued = self._queue(work, lambda why: Run("infra_error", stderr=why), self._count_run)
+        queued.add_done_callback(future.take)
+        return future
 
     def _queue(
         self, work: Callable[[], T], lost: Callable[[str], T], count: Callable[[T], None]
@@ -103,7 +106,7 @@ class LocalEvaluator(Evaluator):
         try:
             result = work()
         except Exception as error:  # of whatever kind: none of them is the program's doing
-            if self._closed.is_set():
+            if self._closed.is_set() or isinstance(error, CancelledError):
                 raise
             if not isinstance(error, InfraError):
                 logging.getLogger(__name__).exception("judging a program failed")

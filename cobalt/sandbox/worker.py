@@ -10,11 +10,11 @@ import struct
 import subprocess
 import sys
 import time
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import Any, Self
 
 from cobalt.sandbox.guest import protocol
 from cobalt.sandbox.limits import ENVIRONMENT, Limits, package_paths
@@ -41,7 +41,7 @@ class RunFacts:
     64 KiB; the sizes say how much was written. Of a function task `stdout` is the answer's JSON text.
     `queued_s` is the part of `wall_s` in which the host gave the program no CPU though it was ready to run
     (looked at only where much of the time was spent waiting). `compile_failed`: no line of the program was
-    run, its compilation failed or met a limit.
+    run, its compilation failed or met a limit. `files`: of those to fetch, what there is.
     """
 
     returncode: int
@@ -55,6 +55,7 @@ class RunFacts:
     stderr_size: int
     queued_s: float = 0.0
     compile_failed: bool = False
+    files: Mapping[str, bytes] = field(default_factory=dict)
 
 
 class Worker:
@@ -136,11 +137,15 @@ class Worker:
         fn_name: str | None = None,
         output_bytes: int | None = None,
         files: Mapping[str, bytes] | None = None,
+        mode: int = 0o444,
+        fetch: Sequence[str] = (),
     ) -> "Program":
         """A program to run tests on; use it as a context manager. `output_bytes` replaces the limit's;
-        `files` are what every run finds in its working folder, at level `namespaces`.
+        `files` are what every run finds in its working folder, with that `mode`, and `fetch` the paths of
+        what is read after it, at level `namespaces`.
         """
-        return Program(self, source, limits, fn_name, output_bytes or limits.output_bytes, files or {})
+        given = [mode, dict(files or {}), list(fetch)] if files or fetch else None
+        return Program(self, source, limits, fn_name, output_bytes or limits.output_bytes, given)
 
     def _send(self, message: bytes, descriptors: list[int]) -> None:
         try:
@@ -195,9 +200,10 @@ class Program:
         limits: Limits,
         fn_name: str | None,
         output_bytes: int,
-        files: Mapping[str, bytes],
+        given: list[Any] | None,
     ) -> None:
         self._worker = worker
+        self._fetch = given[-1] if given else []
         self._limits = limits
         self._output_bytes = output_bytes
         self._answers = fn_name is not None
@@ -209,8 +215,8 @@ class Program:
         )  # fmt: skip
         worker._settle()
         descriptors = [sealed_file("source", source), memory_file("code")]
-        if files:
-            descriptors.append(sealed_file("files", marshal.dumps(dict(files))))
+        if given:
+            descriptors.append(sealed_file("files", marshal.dumps(given)))
         try:
             worker._send(protocol.PROGRAM + protocol.pack_program(guest, fn_name), descriptors)
         finally:
@@ -244,7 +250,8 @@ class Program:
 
     def prepare(self, stdin: bytes) -> None:
         """Make the files of a run to come, while another one may be under way."""
-        self._files.append(RunFiles(stdin, self._output_bytes, answers=self._answers))
+        fetches = bool(self._fetch)
+        self._files.append(RunFiles(stdin, self._output_bytes, answers=self._answers, fetches=fetches))
 
     def start(self, cpu_s: float, wall_s: float, *, only_compile: bool = False) -> None:
         """Begin the run that was prepared first; the one before must have been finished."""
@@ -259,7 +266,8 @@ class Program:
             self._worker._wait_and_drain(files)
         answer = self._worker._receive(protocol.DONE)
         try:
-            return _facts(answer, files, self._cpu_s, answers=self._answers)
+            facts = _facts(answer, files, self._cpu_s, answers=self._answers)
+            return replace(facts, files=files.fetched(self._fetch)) if self._fetch else facts
         finally:
             self._files.pop(0).close()
 
