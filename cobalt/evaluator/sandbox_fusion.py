@@ -111,7 +111,11 @@ def refusal(error: ValidationError | BadRequest) -> dict[str, Any]:
 def answer(run: Mapping[str, Any]) -> dict[str, Any]:
     """`RunCodeResponse` for a run (the fields of `cobalt.evaluator.runs.Run`)."""
     status, said, code = run["status"], _clean(run["stderr"]), run.get("returncode")
-    found = {"compile_result": None, "executor_pod_name": os.environ.get("MY_POD_NAME"), "files": {}}
+    found: dict[str, Any] = {
+        "compile_result": None,
+        "executor_pod_name": os.environ.get("MY_POD_NAME"),
+        "files": {},
+    }
     if status == "infra_error":
         return {"status": "SandboxError", "message": said, "run_result": None, **found}
     if status not in (FINISHED, "runtime_error", "time_limit"):
