@@ -10,10 +10,11 @@ import time
 from pathlib import Path
 
 import pytest
+from docs_blocks import ROOT, blocks
 
 from cobalt.evaluator.remote import TOKEN_VARIABLE
+from cobalt.evaluator.sandbox_fusion import RunCodeRequest
 
-ROOT = Path(__file__).parents[2]
 CLIENT = "sandbox-fusion==0.3.7"
 TOKEN = "a secret of this test"
 
@@ -167,6 +168,8 @@ def test_what_is_not_run_is_their_sandbox_error(path, body, service):
 
 def test_health_and_token(service):
     assert service.ask("/v1/ping") == (200, "pong")
+    schemas = service.ask("/openapi.json")[1]["components"]["schemas"]
+    assert set(schemas["RunCodeRequest"]["properties"]) == set(RunCodeRequest.model_fields)
     closed, path, body = Service(TOKEN), "/run_code", {"code": "", "language": "python"}
     try:
         basic = base64.b64encode(f":{TOKEN}".encode()).decode()
@@ -218,3 +221,7 @@ def test_their_client_package(service):
     script = Path(__file__).with_name("sandbox_fusion_client.py")
     done = subprocess.run([python, script, service.url], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
+    (block,) = [each for each in blocks(ROOT / "docs" / "integrations.md") if each.mark == "fusion"]
+    example = block.text.replace("http://localhost:8000/evaluator", service.url)
+    done = subprocess.run([python, "-c", example], capture_output=True, text=True)
+    assert done.stdout.split() == ["Success", "42"] and service.url in example, done.stderr
