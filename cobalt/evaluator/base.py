@@ -72,12 +72,12 @@ class Evaluator(ABC):
         *,
         files: Mapping[str, str | bytes] | None = None,
         time_s: float | None = None,
-        fetch: Sequence[str] = (),
+        fetch_files: Sequence[str] = (),
     ) -> Future[Run]:
         """Start one raw run of a program, never shared; never blocks (see `cobalt.evaluator.runs.Run`).
 
         ``files``: of its working folder, read-only, by relative path (isolation level `namespaces` only);
-        ``time_s``: CPU seconds, in place of a test's; ``fetch``: files to read at its end, at that level too.
+        ``time_s``: CPU seconds, in place of a test's; ``fetch_files``: read at its end, at that level.
         In process, the future's `cancel` ends a program that runs. A fault of ours is the status
         `infra_error`. Raises BadRequest at once for a request of the wrong shape, InfraError if the evaluator
         is closed.
@@ -85,7 +85,7 @@ class Evaluator(ABC):
         if self._closed.is_set():
             raise InfraError("the evaluator is closed")
         given = {path: text_of(data) for path, data in (files or {}).items()}
-        return self._start_run(RunRequest(text_of(source), text_of(stdin), given, time_s, fetch))
+        return self._start_run(RunRequest(text_of(source), text_of(stdin), given, time_s, fetch_files))
 
     def run(self, source: str | bytes, stdin: str | bytes = "", **more: Any) -> Run:
         """`submit_run`, waited for."""

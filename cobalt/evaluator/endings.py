@@ -7,7 +7,11 @@ import time
 from collections.abc import Iterable
 from pathlib import Path
 
+from cobalt.sandbox.limits import Limits
 from cobalt.sandbox.worker import RunFacts, WorkerLost
+
+FAULTS = (WorkerLost, OSError, MemoryError)  # the latter two: descriptors or memory of this process
+PAUSE_S = 0.2  # before another try: memory, descriptors or processes may be wanting for a moment
 
 
 def counters() -> list[Path]:
@@ -67,6 +71,12 @@ def check_end(facts: RunFacts, began: float) -> None:
         raise WorkerLost("a test was killed, and whether the host lacked memory cannot be read here")
     if killed:
         raise WorkerLost("a test was killed while the host ran out of memory")
+
+
+def too_long(source: bytes, limits: Limits) -> str | None:
+    """What is said of a program that is not run for its length."""
+    said = f"Program is longer than {limits.source_bytes} bytes."
+    return said if len(source) > limits.source_bytes else None
 
 
 def out_of_memory(facts: RunFacts, stderr: str) -> bool:

@@ -7,16 +7,14 @@ from typing import Any, NamedTuple
 from cobalt.evaluator import feedback
 from cobalt.evaluator.base import infra_result
 from cobalt.evaluator.checker import Rule, brief, decode, encode
-from cobalt.evaluator.endings import check_end, out_of_memory
+from cobalt.evaluator.endings import FAULTS, PAUSE_S, check_end, out_of_memory, too_long
 from cobalt.sandbox.limits import Limits
 from cobalt.sandbox.pool import Pool
-from cobalt.sandbox.worker import Program, RunFacts, WorkerLost
+from cobalt.sandbox.worker import Program, RunFacts
 from cobalt.schema import SKIPPED, ExecutionResult, TestResult
 from cobalt.testcases import TestCases
 
 _RUNS_PER_TEST = 2  # a test that a fault of ours ended is run again once, on another worker
-_PAUSE_S = 0.2  # before that: memory, descriptors or processes may be wanting for a moment
-_FAULTS = (WorkerLost, OSError, MemoryError)  # the latter two: descriptors or memory of this process
 
 
 class Verdict(NamedTuple):
@@ -34,8 +32,7 @@ def judge_suite(pool: Pool, code: str, tests: TestCases, limits: Limits, rule: R
     says what had.
     """
     source = encode(code)
-    if len(source) > limits.source_bytes:
-        text = f"Program is longer than {limits.source_bytes} bytes."
+    if text := too_long(source, limits):
         return _result([_made("runtime_error", f"Exception: {text}")] * len(tests), "compile_error")
     suite = _Suite(tests, limits, rule)
     lost = 0
@@ -49,12 +46,12 @@ def judge_suite(pool: Pool, code: str, tests: TestCases, limits: Limits, rule: R
                 ) as program,
             ):
                 suite.run(program)
-        except _FAULTS as error:
+        except FAULTS as error:
             lost = lost + 1 if len(suite.verdicts) == done else 1
             if lost >= _RUNS_PER_TEST:
                 why = str(error) or type(error).__name__
                 return infra_result(len(tests), f"the sandbox failed twice on test {done}: {why}")
-            time.sleep(_PAUSE_S)
+            time.sleep(PAUSE_S)
     return suite.result()
 
 

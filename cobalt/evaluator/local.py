@@ -11,7 +11,7 @@ from cobalt.errors import BadRequest, InfraError
 from cobalt.evaluator.base import Evaluator, infra_result
 from cobalt.evaluator.checker import PUBLISHED, Rule
 from cobalt.evaluator.judge import judge_suite
-from cobalt.evaluator.runs import Run, RunFuture, RunRequest, run_program
+from cobalt.evaluator.runs import Run, RunRequest, run_program
 from cobalt.evaluator.verdict_cache import VerdictCache
 from cobalt.sandbox.limits import Limits
 from cobalt.sandbox.pool import Pool
@@ -71,12 +71,12 @@ class LocalEvaluator(Evaluator):
         return self._queue(work, partial(infra_result, len(tests)), self._count)
 
     def _start_run(self, request: RunRequest) -> Future[Run]:
-        if (request.files or request.fetch) and self.isolation != "namespaces":
+        if (request.files or request.fetch_files) and self.isolation != "namespaces":
             raise BadRequest(f"'files' need isolation level namespaces, this is {self.isolation}")
-        future = RunFuture()
-        work = partial(run_program, self._pool, request, self.limits, future)
+        future: Future[Run] = Future()  # can be cancelled while the run is under way
+        work = partial(run_program, self._pool, request, self.limits, future.cancelled)
         queued = self._queue(work, lambda why: Run("infra_error", stderr=why), self._count_run)
-        queued.add_done_callback(future.take)
+        queued.add_done_callback(partial(_hand_on, future))
         return future
 
     def _queue(
@@ -113,3 +113,13 @@ class LocalEvaluator(Evaluator):
             result = lost(str(error) or type(error).__name__)
         count(result)
         return result
+
+
+def _hand_on(future: Future[T], done: Future[T]) -> None:
+    if not future.set_running_or_notify_cancel():
+        return
+    error = CancelledError() if done.cancelled() else done.exception()
+    if error is None:
+        future.set_result(done.result())
+    else:
+        future.set_exception(error)

@@ -1,25 +1,21 @@
 """One run of a program, raw: what it wrote and how it ended, without a test that says what is right."""
 
-import contextlib
 import math
-import threading
 import time
-from collections.abc import Iterator, Mapping, Sequence
-from concurrent.futures import CancelledError, Future
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import CancelledError
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import PurePosixPath
 from typing import Any, ClassVar
 
 from cobalt.errors import BadRequest
 from cobalt.evaluator.checker import encode
-from cobalt.evaluator.endings import check_end, out_of_memory
+from cobalt.evaluator.endings import FAULTS, PAUSE_S, check_end, out_of_memory, too_long
 from cobalt.sandbox.limits import Limits
 from cobalt.sandbox.pool import Pool
-from cobalt.sandbox.worker import RunFacts, Worker, WorkerLost
+from cobalt.sandbox.worker import RunFacts
 
 FINISHED = "finished"  # the status of a run that ended with exit status 0
-_FAULTS = (WorkerLost, OSError, MemoryError)
-_PAUSE_S = 0.2
 _MOST_FILES, _MOST_IN_FILES = 256, 3 << 20  # a character has at most four bytes, a file 16 MiB
 
 
@@ -31,7 +27,7 @@ class Run:
     ``stdout`` is whole up to the limit, ``stderr`` cut to its first and last 64 KiB; bytes that are no UTF-8
     are lone surrogates (``text.encode("utf-8", "surrogateescape")`` gives them back). ``returncode`` is None
     where a limit struck, negative for a signal; times in seconds. ``compiled``: False if no line of it ran.
-    ``files``: what it left of those that were to be fetched.
+    ``files``: what it left of those that were to be fetched, in base64.
     """
 
     status: str
@@ -45,49 +41,11 @@ class Run:
     files: Mapping[str, str] = field(default_factory=dict)
 
 
-class RunFuture(Future[Run]):
-    """A run that `cancel` ends, even while it is under way: its worker is ended and replaced."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self._holding = threading.Lock()
-        self._worker: Worker | None = None
-
-    def cancel(self) -> bool:
-        with self._holding:
-            cancelled = super().cancel()
-            if self._worker is not None:
-                self._worker.kill()
-            return cancelled
-
-    @contextlib.contextmanager
-    def holds(self, worker: Worker) -> Iterator[None]:
-        """Raises CancelledError where there is nothing left to run for."""
-        with self._holding:
-            self._worker = worker
-        try:
-            if self.cancelled():
-                raise CancelledError
-            yield
-        finally:
-            with self._holding:
-                self._worker = None
-
-    def take(self, source: Future[Run]) -> None:
-        """The outcome of what was done for this future."""
-        if self.set_running_or_notify_cancel():
-            error = CancelledError() if source.cancelled() else source.exception()
-            if error is None:
-                self.set_result(source.result())
-            else:
-                self.set_exception(error)
-
-
 @dataclass(frozen=True)
 class RunRequest:
     """A program and its stdin, as text like `Run`'s; ``files`` of its working folder (read-only, by relative
-    path); ``time_s``: CPU seconds in place of the limit's, at most those of a suite; ``fetch``: paths of what
-    is wanted of its files afterwards (16 MiB together; of more than that the first ones come).
+    path); ``time_s``: CPU seconds in place of the limit's, at most those of a suite; ``fetch_files``: paths
+    of what is wanted of its files afterwards (12 MiB together, else none).
 
     Raises BadRequest that names the field.
     """
@@ -96,7 +54,7 @@ class RunRequest:
     stdin: str = ""
     files: Mapping[str, str] = field(default_factory=dict)
     time_s: float | None = None
-    fetch: Sequence[str] = ()
+    fetch_files: Sequence[str] = ()
     mode: ClassVar[int] = 0o444  # of its files
 
     def __post_init__(self) -> None:
@@ -108,8 +66,11 @@ class RunRequest:
             isinstance(time_s, bool) or not isinstance(time_s, int | float) or not (0 < time_s < math.inf)
         ):
             raise BadRequest(f"'time_s' must be a number above 0, got {time_s!r:.80}")
-        if not isinstance(self.fetch, list | tuple) or not all(map(_is_name, self.fetch)):
-            raise BadRequest(f"'fetch' must be a list of paths, got {self.fetch!r:.80}")
+        fetch = self.fetch_files
+        if not isinstance(fetch, list | tuple) or any(
+            not isinstance(each, str) or "\0" in each for each in fetch
+        ):
+            raise BadRequest(f"'fetch_files' must be a list of paths, got {fetch!r:.80}")
         if not isinstance(self.files, Mapping):
             raise BadRequest(f"'files' must be an object, got {type(self.files).__name__}")
         for path, text in self.files.items():
@@ -117,8 +78,7 @@ class RunRequest:
                 raise BadRequest(f"'files' must hold relative paths (a/b.txt) and texts, got {path!r:.80}")
         folders = {str(each) for path in self.files for each in PurePosixPath(path).parents}
         size = sum(len(text) for text in self.files.values())
-        many = max(len(self.files), len(self.fetch)) > _MOST_FILES
-        if not folders.isdisjoint(self.files) or many or size > _MOST_IN_FILES:
+        if not folders.isdisjoint(self.files) or len(self.files) > _MOST_FILES or size > _MOST_IN_FILES:
             raise BadRequest(
                 f"'files' must be at most {_MOST_FILES}, of {_MOST_IN_FILES >> 20} MiB together, and none of "
                 "them the folder of another"
@@ -148,12 +108,8 @@ class RunRequest:
         return asdict(self)
 
 
-def _is_name(path: Any) -> bool:
-    return isinstance(path, str) and "\0" not in path and len(path) <= 200
-
-
 def _is_path(path: Any) -> bool:
-    if not _is_name(path) or str(PurePosixPath(path)) != path:
+    if not isinstance(path, str) or "\0" in path or str(PurePosixPath(path)) != path or len(path) > 200:
         return False
     parts = PurePosixPath(path).parts
     return bool(parts) and parts[0] != "/" and ".." not in parts
@@ -172,34 +128,29 @@ def bytes_of(text: str) -> bytes:
         return encode(text)
 
 
-def run_program(pool: Pool, request: RunRequest, given: Limits, future: RunFuture) -> Run:
+def run_program(pool: Pool, request: RunRequest, most: Limits, unwanted: Callable[[], bool]) -> Run:
     """Run it once; again on another worker if a fault of ours ended it. Raises what ended it twice, and
-    CancelledError where `future` was cancelled.
+    CancelledError where it is `unwanted`.
     """
-    source, limits = bytes_of(request.source), request.limits(given)
-    if len(source) > limits.source_bytes:
-        said = f"Program is longer than {limits.source_bytes} bytes."
+    source, limits = bytes_of(request.source), request.limits(most)
+    if said := too_long(source, limits):
         return Run("runtime_error", 1, stderr=said, compiled=False)
     files = {path: bytes_of(text) for path, text in request.files.items()}
+    fetch = list(request.fetch_files)
+    given = (request.mode, files, fetch) if files or fetch else None
     stdin, lost = bytes_of(request.stdin), False
-    while not future.cancelled():
+    while not unwanted():
         began = time.monotonic()
         try:
-            with (
-                pool.lend() as worker,
-                future.holds(worker),
-                worker.program(
-                    source, limits, files=files, mode=request.mode, fetch=request.fetch
-                ) as program,
-            ):
-                facts = program.run(stdin)
+            with pool.lend() as worker, worker.program(source, limits, given=given) as program:
+                facts = program.run(stdin, unwanted)
             check_end(facts, began)
             return _run(facts, limits)
-        except _FAULTS:
-            if lost and not future.cancelled():
+        except FAULTS:
+            if lost and not unwanted():
                 raise
             lost = True
-            time.sleep(_PAUSE_S)
+            time.sleep(PAUSE_S)
     raise CancelledError
 
 
@@ -217,5 +168,5 @@ def _run(facts: RunFacts, limits: Limits) -> Run:
     return Run(
         status, None if facts.limit else facts.returncode, text_of(facts.stdout), stderr, facts.cpu_s,
         facts.wall_s, facts.peak_bytes, not facts.compile_failed,
-        {path: text_of(data) for path, data in facts.files.items()},
+        facts.files,
     )  # fmt: skip

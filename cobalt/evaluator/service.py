@@ -4,9 +4,9 @@
 
 A request is `{code, test_cases: {inputs, outputs}}` or a list of them; the answer is the verdict or the list
 of verdicts in the same order. Over HTTP a request of the wrong shape is answered with 422 and `{"error"}`;
-through a handle it raises BadRequest. `{source[, stdin, files, time_s, fetch]}`, posted to `/evaluator/run`,
-is answered with one raw run (`cobalt.evaluator.runs.Run`). `/evaluator/run_code` is SandboxFusion's
-(`cobalt.evaluator.sandbox_fusion`). GET tells how the replica is doing.
+through a handle it raises BadRequest. `{source[, stdin, files, time_s, fetch_files]}`, posted to
+`/evaluator/run`, is answered with one raw run (`cobalt.evaluator.runs.Run`). `/evaluator/run_code` is
+SandboxFusion's (`cobalt.evaluator.sandbox_fusion`). GET tells how the replica is doing.
 """
 
 import asyncio

@@ -13,7 +13,7 @@ from cobalt.config.config import Config
 from cobalt.contexts.rule import open_rule
 from cobalt.errors import InputError
 from cobalt.evaluator.environment import Environment, open_environment
-from cobalt.own import Own, absolute
+from cobalt.own import Own, absolute, as_file
 from cobalt.prompts import Prompts
 from cobalt.rollouts.feedback import open_feedback
 from cobalt.training.config import is_own
@@ -57,7 +57,11 @@ def functions(config: Config, file: Path, prompts: Prompts) -> Functions:
     told = recipes.read(path, train.profile, train.scale, train.overrides).values
     given = {"feedback": config.model.feedback, "contexts": config.contexts.rule,
              "environment": config.tasks.environment}  # fmt: skip
-    named = {name: absolute(spec, file.parent) for name, spec in given.items() if spec is not None}
+    named = {
+        name: as_file(absolute(spec, file.parent), file.parent)
+        for name, spec in given.items()
+        if spec is not None
+    }
     overridden = {each.lstrip("+").partition("=")[0] for each in train.overrides}
     for name, key in _KEYS.items():
         spec, setting = told.get(f"cobalt.{name}"), f"cobalt.{name}"
@@ -65,7 +69,8 @@ def functions(config: Config, file: Path, prompts: Prompts) -> Functions:
         if name in named:
             found[name] = named[name], f"{file}: '{key}'"
         elif spec not in (None, "null", ""):
-            found[name] = absolute(str(spec), Path(path).parent if beside else Path.cwd()), setting
+            folder = Path(path).parent if beside else file.parent
+            found[name] = as_file(absolute(str(spec), folder), folder), setting
     if "contexts" in found and config.contexts.beside_rule:
         raise InputError(
             f"{file}: 'contexts.{config.contexts.beside_rule}': the recipe brings a rule of its own "

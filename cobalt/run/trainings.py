@@ -216,7 +216,7 @@ def overrides(given: Train, folder: Path | None = None) -> list[str]:
 
 def _located(override: str, folder: Path | None) -> str:
     key, _, spec = override.partition("=")
-    if folder is None or key not in {f"cobalt.{name}" for name in OFFERED}:
+    if folder is None or key not in {f"cobalt.{name}" for name in (*OFFERED, "environment")}:
         return override
     found = absolute(spec.strip("'\""), folder)
     return f"{key}={found if is_spec(found) and found.isascii() and ' ' not in found else repr(found)}"

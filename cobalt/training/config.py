@@ -221,9 +221,9 @@ def check_inputs(config: Any) -> None:
             + ("is required" if mixes else "belongs to recipes that mix them in (cobalt.ptb.mix)")
         )
     scoring.reward_profile(cobalt.reward_profile)
-    functions = method.check(config)
-    own_update.check_advantage(config, functions.get("advantage"))
-    check_own(config)
+    functions, here = method.check(config), method.with_files(config)
+    own_update.check_advantage(here, functions.get("advantage"))
+    check_own(here)
     if cobalt.method == "offline":
         from cobalt.training.offline_data import check_groups
 

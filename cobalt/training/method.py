@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import difflib
 import sys
 from collections.abc import Mapping
@@ -72,23 +73,33 @@ def functions(settings: Mapping[str, Any]) -> dict[str, Own]:
     return found
 
 
+def with_files(config: Any) -> Any:
+    """A copy of a composed configuration in which modules beside the recipe are named as files, for a process
+    that has not the recipe's folder in its path.
+    """
+    made = copy.deepcopy(config)
+    for key in (*OFFERED, "environment"):
+        if made.cobalt[key] is not None:
+            made.cobalt[key] = as_file(made.cobalt[key], module_folder(config))
+    return made
+
+
 def check(config: Any) -> dict[str, Own]:
     """`functions` of a composed configuration, in a process that has not the recipe's folder in its path;
     leaves in ``cobalt.functions`` what they are: spec, place, hash of the source, constants.
     """
     from omegaconf import OmegaConf, open_dict
 
-    settings: Any = OmegaConf.to_container(config.cobalt, resolve=True)
-    near = {key: as_file(settings[key], module_folder(config)) for key in OFFERED if settings[key]}
     path = sys.path.copy()
     try:
-        found = functions(settings | near)
+        near: Any = OmegaConf.to_container(with_files(config).cobalt, resolve=True)
+        found = functions(near)
     finally:
         sys.path[:] = path  # without the folders of files that were looked into
     with open_dict(config):
         config.cobalt.functions = {
             key: {
-                "function": settings[key] or own.spec,
+                "function": config.cobalt[key] or own.spec,
                 "where": own.where,
                 "sha256": own.sha256,
                 "constants": {**own.constants},

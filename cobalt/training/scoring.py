@@ -94,11 +94,11 @@ class Scorer:
         seconds = time.monotonic() - started
         if result is None:
             return self.lost(faults, seconds, validation=validation)
-        rate = pass_rate(result)
+        rate, takes = pass_rate(result), self.reward.takes
         offered = {
             **shown, "completion": completion, "pass_rate": rate, "best": best, "profile": self.profile,
-            "count_tokens": self.count_tokens, "result": copy.deepcopy(result),
-            "tests": TestCases.parse(tests) if "tests" in self.reward.takes else None,
+            "count_tokens": self.count_tokens, "result": copy.deepcopy(result) if "result" in takes else None,
+            "tests": TestCases.parse(tests) if "tests" in takes else None,
         }  # fmt: skip
         total, parts = validated(offered) if validation else rewarded(self.reward, offered)
         info = _info(result, total or 0.0, parts, rate, best, faults, seconds, validation)

@@ -63,7 +63,8 @@ for case in sorted(path.parent for path in folder.glob("*/config.yaml")):
             data[name] = column
     tokens = [int(mask.sum()) for each in ranks for mask in each["response_mask"]]
     for name, column in columns(config, tokens, len(ranks)).items():
-        data[name] = column.view(len(ranks), -1, 1)[int(rank)]
+        mine = column.view(len(ranks), -1, 1)[int(rank)]
+        data[name] = torch.nested.as_nested_tensor(list(mine), layout=torch.jagged)  # as the queue gives it
     metrics = worker.update_actor(data)["metrics"]
     after = weights(worker)
     if rank == "0":

@@ -11,12 +11,15 @@ import pytest
 from test_training_scoring import ANSWER, NO_CODE, RIGHT, TESTS, Scripted, verdict
 
 from cobalt.config import recipes
+from cobalt.config.load import load as load_config
 from cobalt.errors import InputError
 from cobalt.own import load
+from cobalt.prompts import load as load_prompts
 from cobalt.rewards.cobalt import PLAIN, PUBLISHED, shaped_reward
+from cobalt.run.functions import functions
 from cobalt.text import load_tokenizer
 from cobalt.training import method, reward
-from cobalt.training.config import choices, compose
+from cobalt.training.config import check_own, choices, compose
 from cobalt.training.dialogue import Dialogue, Judge
 from cobalt.training.scoring import Scorer, batch_metrics
 
@@ -238,3 +241,33 @@ def test_no_recipe_is_known_by_its_name():
             texts = (each for each in ast.walk(ast.parse(path.read_text())) if isinstance(each, ast.Constant))
             found += [(path.name, each.value) for each in texts if each.value in names]
     assert found == [("config.py", "single_turn_grpo")]
+
+
+ALL = """
+def feedback(result): return "Again."
+def contexts(task): return [(0, 0)]
+class Environment:
+    def accepts(self, input, output, run): return True
+"""
+
+
+def test_modules_beside_the_recipe_are_found_for_every_key(tmp_path):
+    """In a process that has not the recipe's folder in its path."""
+    (tmp_path / "all_of_them.py").write_text(ALL)
+    text = "defaults: [cobalt]\ncobalt:\n" + "".join(
+        f"  {key}: all_of_them:{name}\n"
+        for key, name in (("feedback", "feedback"), ("contexts", "contexts"), ("environment", "Environment"))
+    )
+    (tmp_path / "mine.yaml").write_text(text)
+    config = compose(str(tmp_path / "mine.yaml"), "cpu", "tiny", {})
+    method.check(config)
+    notes = check_own(method.with_files(config))
+    places = [f"({tmp_path}/all_of_them.py:{line}, " for line in (2, 3, 4)]
+    assert all(place in note for place, note in zip(places, notes, strict=True))
+    assert config.cobalt.feedback == "all_of_them:feedback"  # for the trainer, which has one module of it
+    run = load_config(ROOT / "configs/tiny.yaml", [f"train.recipe={tmp_path}/mine.yaml"])
+    found = functions(run, ROOT / "configs/tiny.yaml", load_prompts("tiny"))
+    assert [each.where for each in (found.feedback, found.rule)] == [
+        f"{tmp_path}/all_of_them.py:{line}" for line in (2, 3)
+    ]
+    assert found.environment.where == f"{tmp_path}/all_of_them.py:4"

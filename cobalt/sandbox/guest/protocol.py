@@ -5,9 +5,9 @@
     supervisor -> host  for each run DONE, `FACTS` and `USAGE`
     zygote -> host      READY, once; IDLE after each program; FAILED, a text
 
-`files` are marshalled: a mode, path to content, and the paths to fetch; `fetched` receives, for each of
-these, `FETCHED` and the content. Of a function task `stdout` receives the answer: eight bytes that say its
-length (0: none), then its JSON text.
+`files` are marshalled: a mode, path to content, and the paths to fetch; `fetched` receives these in base64,
+as a JSON object. Of a function task `stdout` receives the answer: eight bytes that say its length (0:
+none), then its JSON text.
 
 Layouts are fixed because the worker's processes fork all the time: after a fork every object that Python
 touches costs a page fault, and the machinery of JSON touches a hundred pages.
@@ -35,7 +35,6 @@ COMPILES, RUNNING = 1, 2  # how far a run came
 USAGE = struct.Struct("=i4x4qq104x")
 SET_UP_FAILED, COMPILING, COMPILED = b"f", b"c", b"k"  # what a test tells its supervisor before it starts
 ANSWER = struct.Struct("<Q")
-FETCHED = struct.Struct("<q")  # bytes of a file; -1: there is none
 
 _LIMITS = struct.Struct("<ddQQQQQ?")
 _FDS = {count * 4: struct.Struct(f"={count}i") for count in (2, 3, 4)}
