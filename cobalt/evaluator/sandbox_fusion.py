@@ -18,7 +18,7 @@ from cobalt.sandbox.limits import Limits
 
 PING = "/v1/ping"
 _NOTEBOOK = "/run_jupyter"
-ROUTES = (PING, "/run_code", _NOTEBOOK)
+ROUTES = ("/run_code", _NOTEBOOK)  # by POST
 
 _FOLDER = "/tmp"  # a program's own, where relative paths begin
 _LEAST_MIB = 128

@@ -174,12 +174,14 @@ class EvaluatorReplica:
         if not self._allowed(request.headers.get("authorization", "")):
             return JSONResponse({"error": f"a bearer token is needed (the service's {TOKEN_VARIABLE})"}, 401)
         path = request.url.path.rstrip("/")
-        if path.endswith(sandbox_fusion.ROUTES):
-            return await self._fusion(path, request)
+        if request.method == "GET" and path.endswith(sandbox_fusion.PING):
+            return JSONResponse("pong")
         if request.method == "GET":
             return JSONResponse(openapi() if path.endswith("/openapi.json") else self.status())
         if request.method != "POST":
             return JSONResponse({"error": f"{request.method} is not supported: POST a request"}, 405)
+        if path.endswith(sandbox_fusion.ROUTES):
+            return await self._fusion(path, request)
         try:
             body = await self._body(request)
             run = path.endswith("/run")
@@ -192,15 +194,14 @@ class EvaluatorReplica:
         return Response(json.dumps(answer), media_type="application/json")
 
     async def _fusion(self, path: str, request: Request) -> Response:
-        """SandboxFusion's interface: what it answers with 200 and with 422."""
-        if path.endswith(sandbox_fusion.PING):
-            return JSONResponse("pong")
+        """A request of SandboxFusion's interface."""
         try:
             asked = sandbox_fusion.parse(await self._body(request), path)
             (run,) = await self._all([asked]) if isinstance(asked, RunRequest) else (asked,)
+            found, status = sandbox_fusion.answer(run), 200
         except (BadRequest, ValidationError) as error:
-            return JSONResponse(sandbox_fusion.refusal(error), 422)
-        return JSONResponse(sandbox_fusion.answer(run))
+            found, status = sandbox_fusion.refusal(error), 422
+        return Response(json.dumps(found), status, media_type="application/json")
 
     def _allowed(self, authorization: str) -> bool:
         if self._token is None:

@@ -143,6 +143,7 @@ def test_files_go_in_and_come_out(service):
         ({"files": {"a": "", "a/b": ""}}, "'files'"),
         ({"fetch_files": ["\0"]}, "'fetch_files'"),
         ({"fetch_files": [3]}, "fetch_files.0"),
+        ({"files": {"\ud800": ""}}, "files"),
         ([], "dictionary"),
         (b"{", "not valid JSON"),
     ],
@@ -170,7 +171,7 @@ def test_what_is_not_run_is_their_sandbox_error(path, body, service):
 
 
 def test_health_and_token(service):
-    assert service.ask("/v1/ping") == (200, "pong")
+    assert service.ask("/v1/ping") == (200, "pong") and service.ask("/v1/ping", {})[0] == 422
     schemas = service.ask("/openapi.json")[1]["components"]["schemas"]
     assert set(schemas["RunCodeRequest"]["properties"]) == set(RunCodeRequest.model_fields)
     closed, path, body = Service(TOKEN), "/run_code", {"code": "", "language": "python"}

@@ -62,7 +62,6 @@ class Supervisor:
             given = marshal.loads(os.pread(files_fd, os.fstat(files_fd).st_size, 0))
             self._mode, self._given, self._fetch = given
             os.close(files_fd)
-            sys.path.insert(0, os.getcwd())  # as a script's folder is: modules may be among the files
         import_packages(source, self._packages)
         gc.freeze()
         ending.prepare()
@@ -168,6 +167,8 @@ class Supervisor:
             os._exit(_SET_UP_FAILED)
         if only_compile:
             program.compile(self._tell)
+        if self._given:
+            sys.path.insert(0, os.getcwd())  # as a script's folder is: modules may be among the files
         code, plain = program.load(self._tell)
         os.closerange(3, 1 << 16)
         program.run(code, plain, answer)
