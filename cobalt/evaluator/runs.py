@@ -109,7 +109,10 @@ class RunRequest:
 
 
 def _is_path(path: Any) -> bool:
-    if not isinstance(path, str) or "\0" in path or str(PurePosixPath(path)) != path or len(path) > 200:
+    if not isinstance(path, str) or "\0" in path or str(PurePosixPath(path)) != path:
+        return False
+    data = path.encode(errors="ignore")
+    if data.decode() != path or len(data) > 200:  # no name that a file can have
         return False
     parts = PurePosixPath(path).parts
     return bool(parts) and parts[0] != "/" and ".." not in parts

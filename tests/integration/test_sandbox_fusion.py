@@ -143,7 +143,7 @@ def test_files_go_in_and_come_out(service):
         ({"files": {"a": "", "a/b": ""}}, "'files'"),
         ({"fetch_files": ["\0"]}, "'fetch_files'"),
         ({"fetch_files": [3]}, "fetch_files.0"),
-        ({"files": {"\ud800": ""}}, "files"),
+        ({"files": {"\ud800": ""}}, "'files'"),
         ([], "dictionary"),
         (b"{", "not valid JSON"),
     ],
@@ -206,10 +206,15 @@ TESTS = {"inputs": ["1 2\n", "3 4\n"], "outputs": ["3\n", "7\n"]}
     ],
 )
 def test_verls_own_scorer(program, score, statuses, service):
-    scorer = pytest.importorskip("verl.utils.reward_score.sandbox_fusion")
+    score_of = pytest.importorskip("verl.utils.reward_score").default_compute_score
+    from verl.utils.reward_score import sandbox_fusion as scorer
+
     answer, url = f"```python\n{program}\n```", f"{service.url}/run_code"
     found, told = scorer.compute_score(url, threading.Semaphore(4), 1024, answer, TESTS, timeout=1)
     assert (found, [each["status"] for each in told]) == (score, statuses), told
+    if "timeout" not in statuses:  # by way of what a training calls, whose limit is 10 s
+        more = {"sandbox_fusion_url": url, "memory_limit_mb": 1024}
+        assert score_of("apps", answer, json.dumps(TESTS), **more) == score
 
 
 @pytest.mark.full
