@@ -80,7 +80,7 @@ def entry(folder, path):
 class WritableHub:
     """The side of the hub that takes uploads (its API of whoami, repositories, preupload, LFS and commits):
     repositories in memory, `files` [type, name] by path; `stored` large files by SHA-256, `sent` how often
-    each came; `breaks` the paths that answer once with a failure; `log` every request with its token's name.
+    each came; `breaks` the paths where once something fails; `log` every request with its token's name.
     """
 
     LARGE = 1000  # bytes, of a file that goes by LFS
@@ -144,11 +144,11 @@ class WritableHub:
         return 200, facts
 
     def answer(self, method, path, token, data):
-        """(status, object) of a request."""
+        """(status, object) of a request; without a status the connection is cut."""
         self.log.append((method, path, self.tokens.get(token)))
         for part in [each for each in self.breaks if each in path]:
             self.breaks.remove(part)
-            return 400, {"error": "broken"}
+            return (400, {"error": "broken"}) if part == "/store/" else (None, {})
         if path.startswith("/store/"):
             self.stored[path.removeprefix("/store/")] = data
             self.sent.append(path.removeprefix("/store/"))
@@ -185,6 +185,9 @@ def writable_hub(tokens):
             token = self.headers.get("Authorization", "").removeprefix("Bearer ")
             status, found = state.answer(self.command, self.path.partition("?")[0], token, data)
             body = json.dumps(found).encode()
+            if status is None:
+                self.close_connection = True
+                return
             self.send_response(status)
             self.send_header("Content-Type", "application/json")
             self.send_header("Content-Length", str(len(body)))

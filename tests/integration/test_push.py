@@ -65,7 +65,7 @@ def test_rows_are_uploaded_and_read_back(tmp_path, capsys):
         before = {each.name: each.read_bytes() for each in folder.iterdir()}
         there.breaks.append("/commit/")
         code, _, error = push(tmp_path, *command, "--really", hub=there)
-        assert code == 2 and "refused" in error and there.files == {("dataset", "ann/sums"): {}}
+        assert code == 1 and "broken off" in error and there.files == {("dataset", "ann/sums"): {}}
         sent = list(there.sent)
         code, said, error = push(tmp_path, *command, "--really", hub=there)
         assert code == 0 and "uploaded: " in said and "(private)" in said, error
