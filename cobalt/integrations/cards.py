@@ -66,7 +66,8 @@ def model_card(folder: Path, name: str, runs: Sequence[EvaluatedRun], licence: s
         card = ModelCard(file.read_text("utf-8") if file.is_file() else given)
     except (ValueError, YAMLError) as error:
         raise InputError(f"{file}: no model card: {' '.join(str(error).split())}") from None
-    head, found = card.data, [_of(run) for run in runs if run.name != REFERENCE]
+    head: Any = card.data
+    found = [_of(run) for run in runs if run.name != REFERENCE]
     results = [
         EvalResult("text-generation", re.sub(r"\W+", "_", on), on, "pass@1", value, metric_name=f"turn {t}")
         for on, it in found for t, value in enumerate(it["pass_at_1"], 1) if value is not None
