@@ -5,7 +5,7 @@ from the manifests that stand beside the files and from the rows.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,26 +15,21 @@ from yaml import YAMLError
 from cobalt.errors import InputError
 from cobalt.evaluation.evaluated_rows import EvaluatedRun
 from cobalt.evaluation.format import rate, shown, too_few
-from cobalt.evaluation.origin import REHEARSAL, lineage, origin
+from cobalt.evaluation.origin import REHEARSAL, lineage, origin, steps
 from cobalt.evaluation.summary import summarize
 from cobalt.files import file_sha256
 from cobalt.hub import DATA_SUFFIXES
 from cobalt.kinds import Kind, field_row, fields_of
-from cobalt.manifest import flatten
 
 REFERENCE = "reference"
 TAGS = ["cobalt", "code"]
 LCB_STAGE = "tasks from LiveCodeBench"
-_LONGEST = 160  # characters of a setting
-_SIZES = ((1_000, "n<1K"), (10_000, "1K<n<10K"), (100_000, "10K<n<100K"), (1_000_000, "100K<n<1M"))
 _UNTRUSTED = "Programs are untrusted: a model wrote them. Run them in a sandbox only."
 
 
 @dataclass
 class Part:
-    """A file of rows: its split, how many rows it has, which fields occur, what they say where they are
-    evaluated.
-    """
+    """A file of rows: its split, number of rows, fields that occur, and its outcomes if it is evaluated."""
 
     split: str
     path: Path
@@ -86,11 +81,9 @@ def data_card(name: str, parts: Sequence[Part], licence: str | None) -> str:
     """The card of a data set, each of whose parts, files of one kind, is a split."""
     from huggingface_hub import DatasetCardData
 
-    kind, count = parts[0].kind, sum(part.rows for part in parts)
-    files = [{"split": part.split, "path": part.place} for part in parts]
+    kind, files = parts[0].kind, [{"split": part.split, "path": part.place} for part in parts]
     head = DatasetCardData(
         license=licence, pretty_name=name, task_categories=["text-generation"], tags=TAGS,
-        size_categories=[next((word for most, word in _SIZES if count < most), "1M<n<10M")],
         configs=[{"config_name": "default", "data_files": files}],
     )  # fmt: skip
     rows = [[f"`{each.place}`", f"{each.rows:,}", f"`{file_sha256(each.path)}`"] for each in parts]
@@ -109,13 +102,19 @@ def data_card(name: str, parts: Sequence[Part], licence: str | None) -> str:
         limits.append("LiveCodeBench keeps its hidden tests out of training data: do not publish them.")
     if runs:
         limits += [_UNTRUSTED, *_limits(runs)]
-    sections = {"Data": "\n\n".join(data), "Method": "\n\n".join(map(_method, parts))}
+    none = "- no manifest says how it was made"
+    made = [f"`{part.place}`:\n\n" + ("\n".join(steps(part.path)) or none) for part in parts]
+    sections = {"Data": "\n\n".join(data), "Method": "\n\n".join(made)}
     return _joined(head, f"# {name}", sections | {"Figures": _figures(runs), "Limits": _list(limits)})
 
 
 def _joined(head: Any, body: str, sections: Mapping[str, str]) -> str:
     parts = [body, *(f"## {title}\n\n{text.strip()}" for title, text in sections.items() if text)]
     return f"---\n{head.to_yaml()}\n---\n" + "\n\n".join(parts) + "\n"
+
+
+def _list(lines: Sequence[str]) -> str:
+    return "\n".join(f"- {line}" for line in lines)
 
 
 def _table(head: list[str], rows: Sequence[list[str]]) -> str:
@@ -145,29 +144,6 @@ def _limits(runs: Sequence[EvaluatedRun]) -> list[str]:
     for run in runs:
         said += [f"{run.name} is of {REHEARSAL}."] * origin(run.path).smoke
         said += [f"{run.name}: {each}" for each in too_few(len(run.outcomes), run.groups)]
-        if run.infra_errors:
-            said.append(f"{run.name}: {run.infra_errors} programs have no verdict and are left out.")
+        lost = f"{run.name}: {run.infra_errors} programs have no verdict and are left out."
+        said += [lost] * (run.infra_errors > 0)
     return said
-
-
-def _method(part: Part) -> str:
-    """How a file was made, step by step backwards, as far as manifests say."""
-    steps = [f"`{part.place}`:"]
-    for path, manifest in lineage(part.path):
-        door = Path(next(iter(manifest.get("argv") or ["?"]))).name
-        facts = {**flatten(manifest.get("settings", {})), **flatten(manifest.get("counts", {}))}
-        versions = manifest.get("versions", {})
-        facts |= {name: versions.get(name) for name in ("cobalt", "verl", "vllm", "torch")}
-        said = [f"{name} {_short(value)}" for name, value in facts.items() if value is not None]
-        steps.append(f"- `{path.name}`, by `{door}` on {manifest.get('created', '?')}: {'; '.join(said)}")
-    return "\n".join(steps) if len(steps) > 1 else f"`{part.place}`: no manifest says how it was made."
-
-
-def _short(value: Any) -> str:
-    """Without the folders of this machine."""
-    text = Path(value).name if isinstance(value, str) and value.startswith(("/", "~")) else str(value)
-    return f"`{' '.join(text.split()).replace('`', '')[:_LONGEST]}`"
-
-
-def _list(lines: Iterable[str]) -> str:
-    return "\n".join(f"- {line}" for line in lines)

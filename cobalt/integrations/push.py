@@ -27,10 +27,8 @@ _REPO = re.compile(r"[A-Za-z0-9][\w\-]*/[A-Za-z0-9][\w.\-]*")
 _TOKEN = re.compile(rb"\bhf_[A-Za-z0-9]{30,}\b")
 _SPLITS = ("train", "dev", "test", "heldout", "validation")
 _TEXTS = (".json", ".txt", ".jinja", ".py")
-_ARMS = {
-    "train": "cobalt",
-    "train_single": "single_turn_training",
-}  # what a run's evaluations call its models
+# What the evaluations of a run call the models of its trainings.
+_ARMS = {"train": "cobalt", "train_single": "single_turn_training"}
 
 
 def find_model(what: Sequence[str]) -> Path | None:
@@ -65,21 +63,15 @@ def find_parts(what: Sequence[str]) -> list[Part]:
     if len(named) == 1 and "=" not in files[0] and named[0][0] not in _SPLITS:
         named = [("train", named[0][1])]
     parts = [_read(split, path) for split, path in named]
-    for part in parts[1:]:
-        if part.kind is not parts[0].kind:
-            kinds = f"{part.kind.name}, not {parts[0].kind.name}"
-            raise InputError(f"{part.path}: {kinds}; one repository holds rows of one kind")
+    if other := next((part for part in parts if part.kind is not parts[0].kind), None):
+        kinds = f"{other.kind.name}, not {parts[0].kind.name}"
+        raise InputError(f"{other.path}: {kinds}; one repository holds rows of one kind")
     return parts
 
 
 def _read(split: str, path: Path) -> Part:
-    checker, fields, run, rows, secret = (
-        Checker(),
-        dict[str, None](),
-        EvaluatedRun(split, path),
-        0,
-        own_token(),
-    )
+    checker, run, secret = Checker(), EvaluatedRun(split, path), own_token()
+    fields, rows = dict[str, None](), 0
     for where, raw in open_rows(path).raw():
         row = parsed(raw, where)
         checker(row, where)
@@ -100,12 +92,14 @@ def _refuse_tokens(text: bytes, where: str, secret: str | None) -> None:
 
 def write_folder(out: Path, files: dict[str, Path], card: str, settings: dict[str, Any]) -> None:
     """Replace `out` by the files (linked where the disk allows) and the card. Raises InputError for a folder
-    that `cobalt push` did not make, and where a text that is to be uploaded holds a token.
+    that `cobalt push` did not make or that the files are in, and where a text holds a token.
     """
-    for path in [each for each in files.values() if each.suffix in _TEXTS]:
-        _refuse_tokens(path.read_bytes(), str(path), own_token())
-    _refuse_tokens(card.encode(), "README.md", own_token())
-    if out.exists() and read_manifest(out) is None and (out.is_file() or any(out.iterdir())):
+    texts = {str(path): path.read_bytes() for path in files.values() if path.suffix in _TEXTS}
+    for where, text in {**texts, "README.md": card.encode()}.items():
+        _refuse_tokens(text, where, own_token())
+    ours = ((read_manifest(out) or {}).get("settings") or {}).get("stage") == settings["stage"]
+    inside = any(out.resolve() in path.resolve().parents for path in files.values())
+    if inside or (out.exists() and not ours and (out.is_file() or any(out.iterdir()))):
         raise InputError(f"--out {out}: there is something else already; name another folder")
     write_manifest(out, settings=settings, inputs=files)
     with writing(out):
@@ -150,8 +144,6 @@ def main(argv: list[str] | None = None) -> int:
     write_folder(out, files, card, {"stage": "push", "repo": args.repo, "kind": kind})
     size = sum(each.stat().st_size for each in out.rglob("*") if each.is_file())
     tell([f"{out}: {len(files) + 1} files, {size:,} bytes, as they would be uploaded ({kind} {args.repo})"])
-    if args.really:
-        tell(upload(out, args.repo, kind, public=args.public, closed=closed))
-    else:
-        tell(["nothing was sent; --really uploads it"])
+    sent = upload(out, args.repo, kind, public=args.public, closed=closed)
+    tell(sent if args.really else ["nothing was sent; --really uploads it"])
     return 0

@@ -142,7 +142,7 @@ def test_the_card_of_evaluated_rows(tmp_path):
     assert main([str(file), "--repo", "ann/mine"]) == 0
     card = Path("outputs/push/ann/mine/README.md").read_text()
     assert head(card)["configs"][0]["data_files"] == [{"split": "train", "path": "train.jsonl"}]
-    assert head(card)["size_categories"] == ["n<1K"] and "license" not in head(card)
+    assert head(card)["pretty_name"] == "mine" and "license" not in head(card)
     assert "model `mine`" in card and "/home/ann" not in card and "sk-1" not in card and "rows `12`" in card
     assert "| `all_pass_rates` | list of list of number or null, [S][T] |" in card
     found = summarize(list(EvaluatedRun.read("mine", file).outcomes.values()))
@@ -208,6 +208,15 @@ def test_what_cannot_be_pushed(rows, arguments, said, capsys):
         main(["rows.jsonl", *arguments, *([] if "--repo" in arguments else ["--repo", "ann/sums"])])
     assert said in str(error.value) and TOKEN not in str(error.value)
     assert not Path("outputs").exists() and Path("taken/mine.txt").exists()
+
+
+def test_what_was_pushed_is_not_its_own_source(tmp_path):
+    write_jsonl("rows.jsonl", [task(0)])
+    assert main(["rows.jsonl", "--repo", "ann/sums", "--out", "made"]) == 0
+    assert main(["rows.jsonl", "--repo", "ann/sums", "--out", "made"]) == 0  # again
+    with pytest.raises(InputError, match="--out made: there is something else"):
+        main(["made", "--repo", "ann/sums", "--out", "made"])
+    assert Path("made/train.jsonl").exists()
 
 
 @pytest.mark.parametrize("what", [".", "run"])
