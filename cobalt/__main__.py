@@ -21,6 +21,8 @@ COMMANDS = {
     "data": ("cobalt.data", "check FILE: its kind and first bad rows; fields: table of all fields"),
     "doctor": ("cobalt.doctor", "what this machine gives: isolation, limits, versions"),
     "compare": ("cobalt.evaluation.compare", "paired differences of runs, with intervals and tests"),
+    "inspect": ("cobalt.integrations.inspect", "evaluated rows as a log that inspect_ai's viewer opens"),
+    "push": ("cobalt.integrations.push", "a folder for the Hugging Face hub, with its card"),
     "bench": ("cobalt.bench.cli", "methods compared at equal samples and at equal seconds"),
     "report": ("cobalt.report.build", "one static folder with charts, tables and every trajectory"),
 }

@@ -20,10 +20,11 @@ _Namespace = TypeVar("_Namespace")
 # Libraries that not everybody needs, by the extra of pyproject.toml that brings them; the first one counts.
 EXTRAS = {
     "providers": ("aiohttp", "boto3", "httpx", "litellm", "openai"),
+    "hub": ("huggingface_hub",),
     "report": ("jinja2", "markupsafe", "matplotlib"),
     "vllm": ("vllm",),
     "train": (
-        "accelerate", "cachetools", "datasets", "fastapi", "huggingface_hub", "hydra", "krippendorff",
+        "accelerate", "cachetools", "datasets", "fastapi", "hydra", "krippendorff",
         "omegaconf", "packaging", "pandas", "peft", "psutil", "pyarrow", "ray", "safetensors",
         "starlette", "tensordict", "tokenizers", "torch", "transfer_queue", "transformers", "verl",
     ),

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from cobalt.errors import InputError
+from cobalt.errors import InfraError, InputError
 
 Choose = Callable[[list[str]], str]  # of the splits that there are, the one to read
 
@@ -19,6 +19,10 @@ DATA_SUFFIXES = (".jsonl", ".json", ".jsonl.gz", ".parquet")
 _NAME = re.compile(r"[A-Za-z0-9][\w.\-]*/[A-Za-z0-9][\w.\-]*")
 _TIMEOUT_S = 15.0
 _REFUSED = (401, 403, 404)
+_HIDDEN = "(not recorded)"
+_LONGEST = 400  # characters of what the hub says
+_AGAIN = (408, 429)  # time-out and too many requests: no refusal
+_DENIED = {401: "the hub does not take the token", 403: "the token may not write there"}
 _NO_DATA = (".manifest.json", ".summary.json", ".failures.jsonl", ".rejects.jsonl", ".verdicts.jsonl")
 
 
@@ -40,7 +44,7 @@ def folder_table(folder: Path, choose: Choose) -> tuple[list[Path], Any]:
     from datasets import load_dataset_builder
 
     try:
-        with _quiet():
+        with quiet():
             files = load_dataset_builder(str(folder)).config.data_files
     except Exception as error:  # the library raises many kinds; all mean that it found no data here
         raise InputError(f"{folder}: no data set found ({_first_line(error)})") from None
@@ -50,6 +54,64 @@ def folder_table(folder: Path, choose: Choose) -> tuple[list[Path], Any]:
     if other is not None:
         raise InputError(f"{other}: JSON lines ({', '.join(DATA_SUFFIXES[:-1])}) or Parquet files are needed")
     return paths, ()
+
+
+def data_files(folder: Path) -> list[Path]:
+    """Files of rows directly in a folder, by name, without what stands beside them."""
+    found = [each for each in folder.iterdir() if each.name.endswith(DATA_SUFFIXES) and each.name[0] != "."]
+    return sorted(each for each in found if not each.name.endswith(_NO_DATA))
+
+
+def own_token() -> str | None:
+    """The user's token, where the hub's library finds one (HF_TOKEN, or `hf auth login`)."""
+    from huggingface_hub import get_token
+
+    return get_token()
+
+
+def upload(folder: Path, repo: str, kind: str, *, public: bool, closed: bool) -> Iterator[str]:
+    """Upload a folder to a repository (`model` or `dataset`), which is made, `public` or private, where there
+    is none; says what was done. Repeated, what the hub has already is not sent again.
+
+    Raises InputError where the hub refuses token, repository or card, and for a public repository where the
+    data are `closed`; InfraError where the connection breaks off.
+    """
+    from huggingface_hub import HfApi
+
+    hub = HfApi()
+    if own_token() is None:
+        raise InputError("--really: no token; set HF_TOKEN, or log in once (hf auth login)")
+    _asked(repo, hub.whoami)
+    _asked(repo, hub.create_repo, repo, repo_type=kind, private=not public, exist_ok=True)
+    there = _asked(repo, hub.repo_info, repo, repo_type=kind)
+    if closed and not there.private:
+        raise InputError(f"{repo} is public, and hidden tests of LiveCodeBench must not be published")
+    ours = {".gitattributes", *(str(path.relative_to(folder)) for path in folder.rglob("*"))}
+    others = sorted({each.rfilename for each in there.siblings or ()} - ours)
+    words = {"repo_type": kind, "folder_path": folder, "commit_message": "cobalt push"}
+    done = _asked(repo, hub.upload_folder, repo_id=repo, **words)
+    yield f"uploaded: {done.commit_url} ({'private' if there.private else 'public'})"
+    if others:
+        yield f"files that were there before and stay: {', '.join(others)}"
+
+
+def _asked(repo: str, ask: Callable[..., Any], *args: Any, **words: Any) -> Any:
+    """The answer of the hub; what goes wrong is told in one line, without the token."""
+    from huggingface_hub import constants
+    from huggingface_hub.errors import HfHubHTTPError
+
+    try:
+        with quiet():
+            return ask(*args, **words)
+    except Exception as error:  # the library raises many kinds
+        line = " ".join(str(error).split())[:_LONGEST] or type(error).__name__
+        line = line.replace(own_token() or _HIDDEN, _HIDDEN)
+        status = error.response.status_code if isinstance(error, HfHubHTTPError) else None
+        refused = 400 <= status < 500 and status not in _AGAIN if status else isinstance(error, ValueError)
+        where = f"{constants.ENDPOINT}, {repo}"
+        if refused:
+            raise InputError(f"{where}: {_DENIED.get(status or 0, 'refused')} ({line})") from None
+        raise InfraError(f"{where}: broken off ({line}); run the same command again to continue") from None
 
 
 def hub_table(name: str, choose: Choose) -> tuple[Any, str | None]:
@@ -89,7 +151,7 @@ def _from_hub(name: str, load: Callable[[str | None], Any]) -> tuple[Any, str | 
     if facts is None:
         datasets.config.HF_HUB_OFFLINE = constants.HF_HUB_OFFLINE = True
     try:
-        with _quiet():
+        with quiet():
             return load(revision), revision
     except InputError:
         raise
@@ -132,7 +194,7 @@ def _explain(name: str, facts: Any, endpoint: str, error: Exception) -> str:
 
 
 @contextlib.contextmanager
-def _quiet() -> Iterator[None]:
+def quiet() -> Iterator[None]:
     """No log lines of the hub's libraries: what goes wrong is raised, and told in one line."""
     loggers = [logging.getLogger(each) for each in ("huggingface_hub", "datasets")]
     levels = [each.level for each in loggers]

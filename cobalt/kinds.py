@@ -207,6 +207,12 @@ def type_name(hint: Any) -> str:
     return _NAMES[origin or hint]
 
 
+def field_row(name: str, hint: Any, doc: Doc) -> str:
+    """A field's row of a Markdown table: name, type and axes, meaning."""
+    said = "J" if doc.json else type_name(hint)
+    return f"| `{name}`{' +' if doc.ours else ''} | {said}{doc.axes and ', '}{doc.axes} | {doc.meaning} |"
+
+
 def field_table() -> str:
     """The field tables of `docs/data.md`: one per kind of file, inherited fields not repeated."""
     parts = []
@@ -214,8 +220,7 @@ def field_table() -> str:
         base: Any = next(iter(getattr(kind.row, "__orig_bases__", ())), None)
         inherited = fields_of(base) if is_typeddict(base) else {}
         rows = [
-            f"| `{name}`{' +' if doc.ours else ''} | {'J' if doc.json else type_name(hint)}"
-            f"{doc.axes and ', '}{doc.axes} | {doc.meaning} |"
+            field_row(name, hint, doc)
             for name, (hint, doc) in fields_of(kind.row).items()
             if name not in inherited
         ]

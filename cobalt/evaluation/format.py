@@ -44,6 +44,12 @@ def quoted(difference: Mapping[str, Any]) -> Ends:
     return max(known, key=lambda ends: ends[1] - ends[0], default=[None, None])
 
 
+def shown(summary: Mapping[str, Any]) -> list[Ends]:
+    """`quoted` of the Pass@1 of every turn of an evaluation's statistics."""
+    pairs = zip(summary["ci95"], summary.get("ci95_group") or summary["ci95"], strict=True)
+    return [quoted({"ci95": task, "ci95_group": group}) for task, group in pairs]
+
+
 def points(difference: Mapping[str, Any], digits: int = 1) -> str:
     """+35.1 [+30.5, +40.1], of a difference in points."""
     if difference["points"] is None:

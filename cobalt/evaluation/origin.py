@@ -8,11 +8,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from cobalt.manifest import read_manifest
+from cobalt.manifest import flatten, read_manifest
 
 RUN_FILE = "run.json"
 SPLITS = ("train", "dev", "heldout")
 REHEARSAL = "a smoke run: it shows that every stage works, its figures say nothing about the method"
+_VERSIONS = ("cobalt", "verl", "vllm", "torch")
+_LONGEST = 160  # characters of a setting that are shown
 _RECIPES = {"reference": None, "single_turn_training": "first turns only (control)"}
 
 
@@ -43,6 +45,24 @@ def lineage(path: Path) -> Iterator[tuple[Path, dict[str, Any]]]:
         # Paths in manifests are as they were given, so they may be relative to another folder.
         near = [Path(before), path.with_name(Path(before).name)] if before else []
         path = next((each for each in near if each.exists() and each.absolute() not in seen), path)
+
+
+def steps(path: Path) -> Iterator[str]:
+    """How a file was made, step by step backwards, as far as manifests say: a line of Markdown each, without
+    the folders of this machine.
+    """
+    for file, manifest in lineage(path):
+        versions = manifest.get("versions", {})
+        facts = {**flatten(manifest.get("settings", {})), **flatten(manifest.get("counts", {}))}
+        facts |= {name: versions.get(name) for name in _VERSIONS}
+        said = "; ".join(f"{name} {_quoted(value)}" for name, value in facts.items() if value is not None)
+        door = Path(next(iter(manifest.get("argv") or ["?"]))).name
+        yield f"- `{file.name}`, by `{door}` on {manifest.get('created', '?')}: {said}"
+
+
+def _quoted(value: Any) -> str:
+    text = Path(value).name if isinstance(value, str) and value.startswith(("/", "~")) else str(value)
+    return f"`{' '.join(text.split()).replace('`', '')[:_LONGEST]}`"
 
 
 def model_of(path: Path) -> str | None:

@@ -8,7 +8,7 @@ from typing import Any
 
 from cobalt.errors import InputError
 from cobalt.evaluation.evaluated_rows import Outcomes
-from cobalt.evaluation.format import percent, points, quoted, rate
+from cobalt.evaluation.format import percent, points, rate, shown
 from cobalt.evaluation.summary import summarize
 from cobalt.rollouts.inputs import tests_of
 from cobalt.rows import Row, read_rows
@@ -27,12 +27,12 @@ def turn_table(summary: dict[str, Any], title: str) -> None:
     for head in heads:
         table.add_column(Text(head), justify="right", no_wrap=True)
     public = (summary["public"] or {}).get("pass_at_1") or [None] * summary["turns"]
+    ends = shown(summary)
     for turn in range(summary["turns"]):
-        ends = {name: (summary[name] or {turn: None})[turn] for name in ("ci95", "ci95_group")}
         gain = summary["gain"][turn]
         at_most = summary["pass_at_k"][most][turn], summary["pass_at_k_ci95"][most][turn]
         cells = [
-            str(turn + 1), rate(summary["pass_at_1"][turn], quoted(ends)),
+            str(turn + 1), rate(summary["pass_at_1"][turn], ends[turn]),
             points(gain) if turn and gain else "", *([rate(*at_most)] if most != "1" else []),
             percent(public[turn]), percent(summary["no_code"][turn]),
         ]  # fmt: skip
@@ -68,9 +68,8 @@ def _judged(row: Row, first: int | None, where: str) -> Outcomes:
 
 def _score(what: str, outcomes: list[Outcomes]) -> str:
     found = summarize(outcomes)
-    ends = {name: (found[name] or [None])[0] for name in ("ci95", "ci95_group")}
     most = max(found["pass_at_k"], key=int)
-    line = f"{what}: Pass@1 {rate(found['pass_at_1'][0], quoted(ends))} %"
+    line = f"{what}: Pass@1 {rate(found['pass_at_1'][0], shown(found)[0])} %"
     if most != "1" and found["pass_at_k"][most][0] is not None:
         line += f", Pass@{most} {rate(found['pass_at_k'][most][0], found['pass_at_k_ci95'][most][0])} %"
     return f"{line} ({found['tasks']} tasks, {found['counts']['trajectories']} completions)"

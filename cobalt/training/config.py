@@ -17,7 +17,7 @@ from cobalt.evaluator.environment import open_environment
 from cobalt.models import check_model, similar
 from cobalt.prompts import load, near
 from cobalt.rollouts.feedback import open_feedback
-from cobalt.training import checkpoint, method, own_recipe, own_update, sampling, scoring
+from cobalt.training import checkpoint, method, own_recipe, own_update, sampling, scoring, trackers
 from cobalt.training.data import check_files
 from cobalt.training.own_recipe import is_own as is_own
 from cobalt.training.verl_compat import check_version
@@ -104,6 +104,7 @@ def compose(
     said = OmegaConf.create(dict(own.keys) if own else {})
     own_update.choose(config, lambda name: name in overridden or OmegaConf.select(said, name) is not None)
     sampling.settle(config, overridden)
+    trackers.settle(config)
     _refuse(config)
     return config
 
@@ -214,6 +215,7 @@ def _resume(checkpoints: Path, resume: str) -> dict[str, str]:
 def check_inputs(config: Any) -> None:
     """What can be checked without a tokenizer, before any process starts. Raises InputError."""
     cobalt, data = config.cobalt, config.data
+    trackers.check(config)
     mixes = bool(cobalt.ptb.mix)
     if mixes != (cobalt.ptb.file is not None):
         raise InputError(

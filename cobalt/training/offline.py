@@ -21,7 +21,7 @@ from typing import Any
 
 from cobalt.engines.turn_end import turn_end
 from cobalt.errors import InfraError, InputError
-from cobalt.training import checkpoint
+from cobalt.training import checkpoint, trackers
 from cobalt.training.monitor import check_numbers, is_number
 from cobalt.training.offline_data import Group, check_groups
 from cobalt.training.process import end_with_parent
@@ -93,6 +93,7 @@ class OfflineTrainer:
         limits = int(data.max_prompt_length), int(data.max_response_length)
         encoded = [rows for rows in (encode(group, self.tokenizer, *limits) for group in groups) if rows]
         done, size = self._resume(), int(data.train_batch_size)
+        tracking = None if self.rank else trackers.opened(self.config)
         stop, every = folder.parent / checkpoint.STOP_REQUEST, int(self.config.trainer.save_freq)
         for step, chosen in enumerate(batches(len(encoded), size, int(data.seed), done), start=done + 1):
             if step > steps:
@@ -101,11 +102,14 @@ class OfflineTrainer:
             asked = self._sum(float(stop.exists())) > 0  # all must save and leave together
             if is_number(metrics["offline/loss"]) and (step == steps or asked or step % every == 0):
                 self._save(folder, step)
-            if not self.rank:
+            if tracking is not None:
                 _log(step, steps, metrics)
+                tracking.log(metrics, step)
             check_numbers(step, metrics)
             if asked:
                 break
+        if tracking is not None:
+            tracking.finish()
 
     def _step(self, step: int, groups: list[list[Row]]) -> dict[str, float]:
         """A batch of groups, in mini-batches; returns the means of their metrics."""

@@ -109,8 +109,9 @@ def card(config: Any, result: TrainResult) -> str:
     versions = ", ".join(f"{name} {version(name)}" for name in ("verl", "torch", "transformers", "ray"))
     facts["versions"] = f"Python {platform.python_version()}, {versions}"
     rows = "\n".join(f"| {name} | {value} |" for name, value in facts.items())
+    base = Path(model).name if Path(model).is_absolute() else model  # a folder's name, or the hub's
     return (
-        f"---\nbase_model: {Path(model).name}\npipeline_tag: text-generation\n"
+        f"---\nbase_model: {base}\npipeline_tag: text-generation\n"
         f"tags: [cobalt, code, reinforcement-learning]\n---\n# {Path(model).name}, trained by "
         f"`{cobalt.recipe}`\n\n| | |\n|---|---|\n{rows}\n\n{_metrics(result.metrics)}"
     )

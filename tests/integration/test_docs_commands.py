@@ -22,8 +22,8 @@ from cobalt import __main__ as cli
 PAGES = {str(page.relative_to(ROOT)): list(blocks(page)) for page in pages()}
 # Programs of other people, and what the shell has: not ours to check.
 FOREIGN = {
-    "apt", "cat", "cd", "chromium", "cp", "curl", "docker", "echo", "export", "git", "ls", "mkdir", "pip",
-    "pip-audit", "ray", "rm", "ruff", "sbatch", "source", "transformers", "uv", "vllm",
+    "apt", "cat", "cd", "chromium", "cp", "curl", "docker", "echo", "export", "git", "inspect", "ls", "mkdir",
+    "pip", "pip-audit", "ray", "rm", "ruff", "sbatch", "source", "transformers", "uv", "vllm",
 }  # fmt: skip
 TARGETS = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.M))
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ast
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -10,6 +12,7 @@ import pytest
 from omegaconf import OmegaConf
 
 from cobalt.errors import InputError
+from cobalt.training import trackers
 from cobalt.training.config import CONFIG_DIR, compose, verl_folder
 
 # What our files add to verl's configuration; every other key must exist there, or it would do nothing.
@@ -190,6 +193,10 @@ ONLINE, GPUS = ("multi_turn", "cpu", "tiny", {}), ("multi_turn", "gpu", "publish
             "max_inflight_gen_batches is not read",
         ),
         ((*GPUS, ["trainer.v1.sampler.sync_refill_failed_groups=true"]), "a failed group stops the run"),
+        (
+            (*ONLINE, ["trainer.logger=[file,tensorbord]"]),
+            "trainer.logger: 'tensorbord' is unknown; there are",
+        ),
         ((*GPUS, [f"{ROLLOUT}.top_p=0.8"]), "are not the policy's, whose probabilities are learnt from"),
         ((*GPUS, [f"{ROLLOUT}.top_k=40"]), "top_k=40: such samples are not the policy's"),
         ((*ONLINE, [f"{ROLLOUT}.val_kwargs.top_k=4"]), "top_k=4: the CPU profile does not sample so"),
@@ -207,6 +214,31 @@ def test_mistakes_are_one_message(arguments, message):
     with pytest.raises(InputError) as error:
         compose(*arguments)
     assert message in str(error.value) and "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("given", "found"),
+    [
+        ("[console,file,mlflow]", ["console", "file", "mlflow"]),
+        ("[mlflow]", ["mlflow", "file"]),
+        ("wandb", ["wandb", "file"]),
+        ("[]", ["file"]),
+    ],
+)
+def test_metrics_always_go_to_the_file_that_is_read(given, found):
+    assert compose(*ONLINE, [f"trainer.logger={given}"]).trainer.logger == found
+
+
+def test_trackers_are_those_of_verl_and_are_missed_before_the_start(monkeypatch):
+    text = (verl_folder() / "utils" / "tracking.py").read_text()  # importing it takes seconds
+    listed = ast.literal_eval(re.search(r"supported_backend = (\[.*?\])", text, re.S)[1])
+    assert sorted(trackers.PACKAGES) == sorted(listed)
+    config = compose(*ONLINE, ["trainer.logger=[console,file,mlflow]"])
+    monkeypatch.setitem(trackers.PACKAGES, "mlflow", "a_package_that_is_not_there")
+    with pytest.raises(
+        InputError, match=r"trainer.logger=mlflow: .* pip install a_package_that_is_not_there"
+    ):
+        trackers.check(config)
 
 
 @pytest.mark.parametrize("where", [ONLINE, GPUS])
