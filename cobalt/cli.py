@@ -21,6 +21,7 @@ _Namespace = TypeVar("_Namespace")
 EXTRAS = {
     "providers": ("aiohttp", "boto3", "httpx", "litellm", "openai"),
     "report": ("jinja2", "markupsafe", "matplotlib"),
+    "verifiers": ("verifiers",),
     "vllm": ("vllm",),
     "train": (
         "accelerate", "cachetools", "datasets", "fastapi", "huggingface_hub", "hydra", "krippendorff",

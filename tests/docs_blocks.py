@@ -2,7 +2,8 @@
 
 A block of commands stands under a comment `<!-- run: WORD -->`: `quick` blocks of a page are run one after
 the other in one folder by `make test`, `slow` ones too in `make test-full`; `gpu`, `key`, `cluster` and
-`long` ones need what a test machine lacks, so their scripts and flags are checked.
+`long` ones need what a test machine lacks, so their scripts and flags are checked. What is marked with an
+integration, Python too, is run by its test in an environment of its own.
 """
 
 from __future__ import annotations
@@ -16,7 +17,8 @@ from pathlib import Path
 from markdown_it import MarkdownIt
 
 ROOT = Path(__file__).parents[1]
-RUN, CHECKED = ("quick", "slow"), ("gpu", "key", "cluster", "long")
+INTEGRATIONS = ("trl", "verifiers", "verifiers03")
+RUN, CHECKED = ("quick", "slow"), ("gpu", "key", "cluster", "long", *INTEGRATIONS)
 NO_COMMANDS = ("json", "jsonl", "yaml", "toml", "text", "python", "diff", "mermaid")
 _MARK = re.compile(r"<!--\s*run:\s*(\w+)\s*-->\s*$")
 
@@ -33,6 +35,11 @@ class Block:
     @property
     def is_command(self) -> bool:
         return self.language not in NO_COMMANDS
+
+    @property
+    def is_python(self) -> bool:
+        """Whether it is Python that runs in this project's environment."""
+        return self.language == "python" and self.mark not in INTEGRATIONS
 
     def commands(self) -> list[list[str]]:
         """The commands, as words; assignments before a command and what follows a pipe or a sign apart."""

@@ -23,7 +23,7 @@ PAGES = {str(page.relative_to(ROOT)): list(blocks(page)) for page in pages()}
 # Programs of other people, and what the shell has: not ours to check.
 FOREIGN = {
     "apt", "cat", "cd", "chromium", "cp", "curl", "docker", "echo", "export", "git", "ls", "mkdir", "pip",
-    "pip-audit", "ray", "rm", "ruff", "sbatch", "source", "transformers", "uv", "vllm",
+    "pip-audit", "ray", "rm", "ruff", "sbatch", "source", "transformers", "uv", "vf-eval", "vllm",
 }  # fmt: skip
 TARGETS = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.M))
 
@@ -39,9 +39,8 @@ def test_every_block_of_commands_says_how_it_is_tested():
         for block in found
         if block.is_command and block.mark not in RUN + CHECKED
     ]
-    assert not unmarked, (
-        "put <!-- run: quick|slow|gpu|key|cluster|long --> before, or name the language\n"
-        + "\n".join(unmarked)
+    assert not unmarked, "put <!-- run: WORD --> (docs_blocks.py) before, or name the language\n" + "\n".join(
+        unmarked
     )
 
 
@@ -154,7 +153,7 @@ def script_of(page: str, slow: bool) -> str:
     """What a page tells the reader to run, in order; without `slow`, up to the first block that is slow."""
     lines = ["set -euo pipefail"]
     for block in PAGES[page]:
-        if block.language == "python":
+        if block.is_python:
             lines += [f"echo at {block.place} >&2", "python - <<'END_OF_BLOCK'", block.text, "END_OF_BLOCK"]
         elif block.mark == "slow" and not slow:
             break
@@ -180,7 +179,7 @@ def run_page(page: str, slow: bool, folder: Path) -> None:
 def with_mark(*marks: str) -> list[str]:
     return [
         name for name, found in PAGES.items()
-        if any(b.mark in marks or (b.language == "python" and "quick" in marks) for b in found)
+        if any(b.mark in marks or (b.is_python and "quick" in marks) for b in found)
     ]  # fmt: skip
 
 
@@ -203,14 +202,14 @@ def test_all_blocks_run(page, tmp_path):
 
 
 @pytest.mark.parametrize(
-    "page", [name for name, found in PAGES.items() if any(block.language == "python" for block in found)]
+    "page", [name for name, found in PAGES.items() if any(block.is_python for block in found)]
 )
 def test_python_of_a_page_runs(page, tmp_path, monkeypatch):
     """All of a page's Python blocks, one after the other, in a folder of their own."""
     monkeypatch.chdir(tmp_path)
     names: dict[str, object] = {}
     for block in PAGES[page]:
-        if block.language == "python":
+        if block.is_python:
             exec(compile(block.text, block.place, "exec"), names)
 
 
