@@ -99,22 +99,18 @@ def _classic(vf: Any, judge: TaskJudge) -> Any:
     from datasets import Dataset
 
     async def cobalt(completion: Any, state: Any) -> float:
-        last = next(
-            (each for each in reversed(completion) if _plain(each)["role"] == "assistant"), {"content": ""}
-        )
+        said = [each for each in map(_plain, completion) if each["role"] == "assistant"]
         try:
-            reward, state["measures"] = await judge.score(state["info"]["id"], last)
-        except InfraError as error:  # raised here, it would be logged and scored 0
-            state["error"], reward = vf.InfraError(str(error)), float("nan")
+            reward, _ = await judge.score(state["info"]["id"], said[-1] if said else {"content": ""})
+        except Exception as error:  # whatever is raised here, verifiers would score 0
+            state["error"], reward = vf.InfraError(f"{type(error).__name__}: {error}"), float("nan")
         return reward
 
     class CobaltEnv(vf.MultiTurnEnv):
         async def add_trajectory_step(self, state: Any, trajectory_step: Any) -> None:
             await super().add_trajectory_step(state, trajectory_step)
-            key, text = (
-                state["info"]["id"],
-                text_of([_plain(trajectory_step["completion"][-1])], "a response"),
-            )
+            said, key = _plain(trajectory_step["completion"][-1]), state["info"]["id"]
+            text = text_of([said], f"task {key!r}")
             try:
                 state["told"] = await judge.message(key, text, len(state["trajectory"]) - 1)
             except InfraError as error:
