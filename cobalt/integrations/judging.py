@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
-from functools import cache
 from typing import Any
 
 from cobalt.errors import InfraError, InputError
@@ -14,7 +13,7 @@ from cobalt.prompts import load as load_prompts
 from cobalt.rollouts import feedback
 from cobalt.rollouts.inputs import shown_tests
 from cobalt.rollouts.trajectory import verdict
-from cobalt.rows import type_name
+from cobalt.rows import require, type_name
 from cobalt.tasks.own import is_perturbed
 from cobalt.tasks.sets import task_set
 from cobalt.testcases import TestCases
@@ -31,14 +30,9 @@ def passed(pass_rate: float) -> float:
 
 
 def open_scorer(
-    reward: str = "shaped",
-    evaluator: str = "local",
-    *,
-    workers: int | None = None,
-    environment: str | None = None,
-    profile: str = "published",
-    tokenizer: Any = None,
-) -> Scorer:
+    reward: str = "shaped", evaluator: str = "local", *, workers: int | None = None,
+    environment: str | None = None, profile: str = "published", tokenizer: Any = None,
+) -> Scorer:  # fmt: skip
     """A scorer by the names of its parts.
 
     Args: ``reward`` ``shaped`` (the paper's, in [-1, 1]), ``passed`` (0 or 1), or ``FILE.py:NAME`` of your
@@ -63,7 +57,10 @@ def tests_of(row: Mapping[str, Any], where: str) -> tuple[TestCases, float]:
     A row is a task or a context (`test_cases`, else public and hidden ones), or one of verl's
     (`reward_model`, `extra_info`). Raises InputError that begins with ``where`` and names the field.
     """
-    extra, verl = (_object(row, name, where) for name in ("extra_info", "reward_model"))
+    extra, verl = (
+        {} if row.get(name) is None else require(row, name, dict, where)
+        for name in ("extra_info", "reward_model")
+    )
     best = row.get("prev_best_pass_rate", extra.get("prev_best_pass_rate")) or 0.0
     if isinstance(best, bool) or not isinstance(best, int | float) or not 0 <= best <= 1:
         raise InputError(f"{where}: field 'prev_best_pass_rate' must be in [0, 1], got {best!r:.40}")
@@ -77,13 +74,6 @@ def tests_of(row: Mapping[str, Any], where: str) -> tuple[TestCases, float]:
     if not len(tests):
         raise InputError(f"{where}: field '{next(iter(found))}' holds no tests")
     return tests, float(best)
-
-
-def _object(row: Mapping[str, Any], name: str, where: str) -> Mapping[str, Any]:
-    value = {} if row.get(name) is None else row[name]
-    if not isinstance(value, Mapping):
-        raise InputError(f"{where}: field '{name}' must be an object, got {type_name(value)}")
-    return value
 
 
 def text_of(completion: Any, where: str) -> str:
@@ -155,6 +145,3 @@ class TaskJudge:
         if score.masked:
             raise InfraError(f"task {key!r}: there is no verdict")
         return score.reward, {"passed": score.info["acc"], "pass_rate": score.info["pass_rate"]}
-
-
-open_judge = cache(TaskJudge)  # one evaluator for all tasks of the same settings

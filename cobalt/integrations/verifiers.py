@@ -18,9 +18,12 @@ from functools import cache
 from typing import Any
 
 from cobalt.errors import InfraError
-from cobalt.integrations.judging import Settings, TaskJudge, open_judge, text_of
+from cobalt.integrations.judging import Settings, TaskJudge, text_of
 
 __all__ = ["CobaltEnv", "CobaltTaskset", "load_environment"]  # noqa: F822 - two are made when asked for
+
+
+open_judge = cache(TaskJudge)  # one evaluator for all tasks of the same settings
 
 
 def load_environment(**settings: Any) -> Any:
