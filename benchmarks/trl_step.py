@@ -43,7 +43,7 @@ def slowed(layers: int) -> Any:
 
 def main(argv: list[str] | None = None) -> int:
     flags = parser("A step of TRL's GRPOTrainer with our reward beside one with a constant.")
-    flags.add_argument("--layers", type=positive_int, default=100, help="layers added to the tiny reference")
+    flags.add_argument("--layers", type=int, default=100, help="layers added to the tiny reference")
     flags.add_argument("--steps", type=positive_int, default=7, help="steps of each kind, after one of each")
     flags.add_argument("--reward", default="shaped", help="shaped, passed or FILE.py:NAME")
     flags.add_argument("--completions", type=positive_int, default=64, help="per step, eight of a prompt")

@@ -25,7 +25,7 @@ from cobalt.testcases import TestCases
 from cobalt.text import extract_code
 from cobalt.training.scoring import Score, batch_metrics
 
-_NOT_COLUMNS = ("trainer_state", "log_extra", "log_metric", "environments")
+_NOT_COLUMNS = ("completion_ids", "environments")
 
 
 def prompts(tasks: str, prompts: str = "default") -> list[Row]:
@@ -81,7 +81,7 @@ class Judge:
             key = row_id(row, f"{where}: column of the dataset")
             if key not in self.tasks:
                 raise InputError(f"{where}: {self.name} has no task of this id")
-            row = row | self.tasks[key]
+            row = row | self.tasks[key] | {"reward_model": None}
         return *tests_of(row, where), where
 
     async def score(self, row: Row, prompt: Any, completion: Any, place: int) -> Score:
@@ -96,7 +96,7 @@ async def cobalt_reward(
     judge: Judge, prompts: Sequence[Any], completions: Sequence[Any], **columns: Any
 ) -> list[float | None]:
     """A batch's rewards; None where a completion has none (see `code_reward`)."""
-    given = {name: values for name, values in columns.items() if name not in _NOT_COLUMNS}
+    given = {k: v for k, v in columns.items() if isinstance(v, list) and k not in _NOT_COLUMNS}
     rows = [{name: values[i] for name, values in given.items()} for i in range(len(completions))]
     pairs = zip(rows, prompts, completions, strict=True)
     scores = await asyncio.gather(*(judge.score(*each, i) for i, each in enumerate(pairs)))

@@ -84,7 +84,8 @@ def test_ids_find_the_tests_of_a_file(evaluator, tmp_path):
     (row,) = prompts(str(file), "tiny")
     assert row["id"] == 0 and row["prompt"][1] == {"role": "user", "content": "add one"}
     reward = code_reward(str(file), reward="passed")
-    assert asked(pickle.loads(pickle.dumps(reward)), [said(RIGHT)], id=0) == [1.0]
+    other = {"ground_truth": TESTS | {"outputs": ["", "", ""]}}  # the file counts
+    assert asked(pickle.loads(pickle.dumps(reward)), [said(RIGHT)], id=0, reward_model=other) == [1.0]
     for columns, message in (
         ({"id": "0"}, r"task '0': .*tasks.jsonl has no task of this id"),
         ({"test_cases": TESTS}, "column of the dataset: 'id' must be"),
