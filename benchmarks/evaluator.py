@@ -12,14 +12,14 @@ import contextlib
 import os
 import statistics
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, ExitStack
 from dataclasses import asdict, dataclass
 from importlib.util import find_spec
 from typing import Any
 
 import measured
-from ways import BATCH, TESTS, Run, fork, local, plain, prime_code, serve_application, service
+from ways import BATCH, TESTS, Run, each_test, fork, local, plain, prime_code, serve_application, service
 
 from cobalt.cli import make_progress, parser, positive_int, run_main
 from cobalt.sandbox.limits import LEVELS, package_paths
@@ -126,6 +126,15 @@ def _in_process(levels: list[str], workers: int, programs: int) -> Iterable[tupl
         yield f"{levels[0]}, import numpy", heavy, few, TESTS
 
 
+def _over_http(send: Callable[..., Any], clients: list[int], programs: int) -> Iterable[tuple[Any, ...]]:
+    """As `_in_process`: our route by programs and by tests, SandboxFusion's by tests; the same programs."""
+    for count in clients:
+        yield f"HTTP, {BATCH} programs a request, {count} clients", service(send, count), programs, TESTS
+        for name, fusion in (("HTTP", False), ("SandboxFusion's route", True)):
+            way = each_test(send, count, fusion=fusion)
+            yield f"{name}, a test a request, {count} clients", way, programs, TESTS
+
+
 def main(argv: list[str] | None = None) -> int:
     """The command line; returns the exit code."""
     flags = parser(
@@ -137,6 +146,8 @@ def main(argv: list[str] | None = None) -> int:
     flags.add_argument("--workers", type=positive_int, default=1, help="evaluator workers")
     flags.add_argument("--levels", nargs="*", default=list(LEVELS), choices=LEVELS, help="isolation")
     flags.add_argument("--no_service", action="store_true", help="leave out Ray Serve")
+    said = "only our HTTP route, and beside it SandboxFusion's, also with one test of a program in a request"
+    flags.add_argument("--each_test", action="store_true", help=said)
     said = f"clients of the service at once, each with requests of {BATCH} programs"
     flags.add_argument("--clients", type=positive_int, nargs="+", default=[1, 8, 64], help=said)
     measured.output_flag(flags)
@@ -148,8 +159,12 @@ def main(argv: list[str] | None = None) -> int:
             ways = [Way(name, stack.enter_context(way), *more) for name, way, *more in asked]
             rates.extend(rounds(ways, args.rounds))
 
-    run(_in_process(args.levels, args.workers, args.programs))
-    if not args.no_service:
+    if args.each_test:
+        with serve_application(args.workers) as doors:
+            run(_over_http(doors["HTTP"], args.clients, args.programs))
+    else:
+        run(_in_process(args.levels, args.workers, args.programs))
+    if not (args.no_service or args.each_test):
         with serve_application(args.workers) as doors:
             # In process beside the service, so that their ratio is of the same minutes.
             beside = [("auto, in process", local("auto", args.workers), args.programs, TESTS)]

@@ -152,6 +152,29 @@ def service(send: Callable[[Any], Any], clients: int) -> Iterator[Run]:
 
 
 @contextlib.contextmanager
+def each_test(send: Callable[..., Any], clients: int, *, fusion: bool) -> Iterator[Run]:
+    """The running service asked by HTTP for one test a request: our route, or SandboxFusion's (`fusion`)."""
+
+    def one(test: tuple[str, str, str]) -> None:
+        code, stdin, expected = test
+        if fusion:
+            found = send({"code": code, "language": "python", "stdin": stdin}, "/run_code")
+            right = found["status"] == "Success" and found["run_result"]["stdout"].strip() == expected
+        else:
+            found = send({"code": code, "test_cases": {"inputs": [stdin], "outputs": [expected]}})
+            right = found["passing"] == [True]
+        _check(right, found)
+
+    def run(programs: int, round_: int) -> list[float]:
+        pairs = list(zip(TRIVIAL["inputs"], TRIVIAL["outputs"], strict=True))
+        tests = [(code, *pair) for code in _codes(programs, round_, PROGRAM) for pair in pairs]
+        with ThreadPoolExecutor(clients) as threads:
+            return list(threads.map(lambda test: _timed(one, test), tests))
+
+    yield run
+
+
+@contextlib.contextmanager
 def serve_application(workers: int) -> Iterator[dict[str, Callable[[Any], Any]]]:
     """A Ray of our own with the service on it: how to ask it through a handle, and over HTTP."""
     import ray
@@ -173,9 +196,9 @@ def serve_application(workers: int) -> Iterator[dict[str, Callable[[Any], Any]]]
             settings = Settings(replicas=1, workers=workers, shared_verdicts=False)
             handle = serve.run(app(settings), name="evaluator", route_prefix="/evaluator")
 
-            def by_http(request: Any) -> Any:
+            def by_http(request: Any, path: str = "") -> Any:
                 url, headers = f"http://127.0.0.1:{port}/evaluator", {"Content-Type": "application/json"}
-                post = urllib.request.Request(url, json.dumps(request).encode(), headers)
+                post = urllib.request.Request(url + path, json.dumps(request).encode(), headers)
                 with urllib.request.urlopen(post, timeout=600) as response:
                     return json.load(response)
 

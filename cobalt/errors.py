@@ -5,6 +5,8 @@ exits with code 2 and has changed nothing), `InfraError` says that a part of Cob
 A wrong answer by a model is neither: it is data.
 """
 
+from collections.abc import Iterable
+
 
 class CobaltError(Exception):
     """Base of every error that Cobalt raises on purpose; its text is meant for the user."""
@@ -24,3 +26,11 @@ class SettingsChanged(InputError):
 
 class InfraError(CobaltError):
     """An engine, evaluator or disk failed. Never to be counted as a wrong answer. Doors exit with code 1."""
+
+
+def did_you_mean(name: object, known: Iterable[object], otherwise: str = "", cutoff: float = 0.6) -> str:
+    """ "did you mean 'X'?" with the known name that is most like ``name``; ``otherwise`` where none is."""
+    import difflib
+
+    near = difflib.get_close_matches(str(name), map(str, known), n=1, cutoff=cutoff)
+    return f"did you mean '{near[0]}'?" if near else otherwise

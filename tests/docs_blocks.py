@@ -2,8 +2,8 @@
 
 A block of commands stands under a comment `<!-- run: WORD -->`: `quick` blocks of a page are run one after
 the other in one folder by `make test`, `slow` ones too in `make test-full`; `gpu`, `key`, `cluster` and
-`long` ones need what a test machine lacks, so their scripts and flags are checked. What is marked with an
-integration, Python too, is run by its test in an environment of its own.
+`long` ones need what a test machine lacks, so their scripts and flags are checked. What is marked with the
+name of an integration, Python too, is run by its test in an environment of its own.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from pathlib import Path
 from markdown_it import MarkdownIt
 
 ROOT = Path(__file__).parents[1]
-INTEGRATIONS = ("trl", "verifiers", "verifiers03")
+INTEGRATIONS = ("fusion", "trl", "verifiers", "verifiers03")
 RUN, CHECKED = ("quick", "slow"), ("gpu", "key", "cluster", "long", *INTEGRATIONS)
 NO_COMMANDS = ("json", "jsonl", "yaml", "toml", "text", "python", "diff", "mermaid")
 _MARK = re.compile(r"<!--\s*run:\s*(\w+)\s*-->\s*$")

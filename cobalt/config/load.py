@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import difflib
 import os
 import re
 import typing
@@ -17,7 +16,7 @@ from pydantic import TypeAdapter, ValidationError
 from cobalt.config import recipes
 from cobalt.config.config import Config
 from cobalt.config.smoke import small
-from cobalt.errors import InputError
+from cobalt.errors import InputError, did_you_mean
 from cobalt.hub import is_hub_name
 from cobalt.prompts import load as load_prompts
 from cobalt.prompts import near
@@ -168,8 +167,7 @@ def _refusal(error: Any, text: _Text) -> InputError:
         return text.error(at, "must not be empty")
     if kind == "unexpected_keyword_argument":
         known = _keys(at[:-1])
-        near = difflib.get_close_matches(at[-1], known, n=1)
-        advice = f"did you mean '{near[0]}'?" if near else f"known keys: {', '.join(known)}"
+        advice = did_you_mean(at[-1], known, f"known keys: {', '.join(known)}")
         return text.error(at, f"is unknown; {advice}")
     if kind.startswith("dataclass"):
         return text.error(at, f"must be a mapping of {', '.join(_keys(at))}")

@@ -4,7 +4,7 @@ import asyncio
 import threading
 from abc import ABC, abstractmethod
 from collections import deque
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from types import TracebackType
 from typing import Any, Self
@@ -72,17 +72,20 @@ class Evaluator(ABC):
         *,
         files: Mapping[str, str | bytes] | None = None,
         time_s: float | None = None,
+        fetch_files: Sequence[str] = (),
     ) -> Future[Run]:
         """Start one raw run of a program, never shared; never blocks (see `cobalt.evaluator.runs.Run`).
 
         ``files``: of its working folder, read-only, by relative path (isolation level `namespaces` only);
-        ``time_s``: CPU seconds, in place of a test's. A fault of ours is the status `infra_error`. Raises
-        BadRequest at once for a request of the wrong shape, InfraError if the evaluator is closed.
+        ``time_s``: CPU seconds, in place of a test's; ``fetch_files``: read at its end, at that level.
+        In process, the future's `cancel` ends a program that runs. A fault of ours is the status
+        `infra_error`. Raises BadRequest at once for a request of the wrong shape, InfraError if the evaluator
+        is closed.
         """
         if self._closed.is_set():
             raise InfraError("the evaluator is closed")
         given = {path: text_of(data) for path, data in (files or {}).items()}
-        return self._start_run(RunRequest(text_of(source), text_of(stdin), given, time_s))
+        return self._start_run(RunRequest(text_of(source), text_of(stdin), given, time_s, fetch_files))
 
     def run(self, source: str | bytes, stdin: str | bytes = "", **more: Any) -> Run:
         """`submit_run`, waited for."""

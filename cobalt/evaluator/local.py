@@ -3,7 +3,7 @@
 import logging
 import os
 from collections.abc import Callable
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
 from functools import partial
 from typing import Any, TypeVar
 
@@ -71,10 +71,13 @@ class LocalEvaluator(Evaluator):
         return self._queue(work, partial(infra_result, len(tests)), self._count)
 
     def _start_run(self, request: RunRequest) -> Future[Run]:
-        if request.files and self.isolation != "namespaces":
+        if (request.files or request.fetch_files) and self.isolation != "namespaces":
             raise BadRequest(f"'files' need isolation level namespaces, this is {self.isolation}")
-        work = partial(run_program, self._pool, request, self.limits)
-        return self._queue(work, lambda why: Run("infra_error", stderr=why), self._count_run)
+        future: Future[Run] = Future()  # can be cancelled while the run is under way
+        work = partial(run_program, self._pool, request, self.limits, future.cancelled)
+        queued = self._queue(work, lambda why: Run("infra_error", stderr=why), self._count_run)
+        queued.add_done_callback(partial(_hand_on, future))
+        return future
 
     def _queue(
         self, work: Callable[[], T], lost: Callable[[str], T], count: Callable[[T], None]
@@ -103,10 +106,20 @@ class LocalEvaluator(Evaluator):
         try:
             result = work()
         except Exception as error:  # of whatever kind: none of them is the program's doing
-            if self._closed.is_set():
+            if self._closed.is_set() or isinstance(error, CancelledError):
                 raise
             if not isinstance(error, InfraError):
                 logging.getLogger(__name__).exception("judging a program failed")
             result = lost(str(error) or type(error).__name__)
         count(result)
         return result
+
+
+def _hand_on(future: Future[T], done: Future[T]) -> None:
+    if not future.set_running_or_notify_cancel():
+        return
+    error = CancelledError() if done.cancelled() else done.exception()
+    if error is None:
+        future.set_result(done.result())
+    else:
+        future.set_exception(error)

@@ -2,10 +2,11 @@
 
 import math
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import CancelledError
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import PurePosixPath
-from typing import Any
+from typing import Any, ClassVar
 
 from cobalt.errors import BadRequest
 from cobalt.evaluator.checker import encode
@@ -26,6 +27,7 @@ class Run:
     ``stdout`` is whole up to the limit, ``stderr`` cut to its first and last 64 KiB; bytes that are no UTF-8
     are lone surrogates (``text.encode("utf-8", "surrogateescape")`` gives them back). ``returncode`` is None
     where a limit struck, negative for a signal; times in seconds. ``compiled``: False if no line of it ran.
+    ``files``: what it left of those that were to be fetched, in base64.
     """
 
     status: str
@@ -36,12 +38,14 @@ class Run:
     wall_s: float = 0.0
     peak_bytes: int = 0
     compiled: bool = True
+    files: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
 class RunRequest:
     """A program and its stdin, as text like `Run`'s; ``files`` of its working folder (read-only, by relative
-    path); ``time_s``: CPU seconds in place of the limit's, at most those of a suite.
+    path); ``time_s``: CPU seconds in place of the limit's, at most those of a suite; ``fetch_files``: paths
+    of what is wanted of its files afterwards (12 MiB together, else none).
 
     Raises BadRequest that names the field.
     """
@@ -50,6 +54,8 @@ class RunRequest:
     stdin: str = ""
     files: Mapping[str, str] = field(default_factory=dict)
     time_s: float | None = None
+    fetch_files: Sequence[str] = ()
+    mode: ClassVar[int] = 0o444  # of its files
 
     def __post_init__(self) -> None:
         for name in ("source", "stdin"):
@@ -60,6 +66,11 @@ class RunRequest:
             isinstance(time_s, bool) or not isinstance(time_s, int | float) or not (0 < time_s < math.inf)
         ):
             raise BadRequest(f"'time_s' must be a number above 0, got {time_s!r:.80}")
+        fetch = self.fetch_files
+        if not isinstance(fetch, list | tuple) or any(
+            not isinstance(each, str) or "\0" in each for each in fetch
+        ):
+            raise BadRequest(f"'fetch_files' must be a list of paths, got {fetch!r:.80}")
         if not isinstance(self.files, Mapping):
             raise BadRequest(f"'files' must be an object, got {type(self.files).__name__}")
         for path, text in self.files.items():
@@ -98,7 +109,10 @@ class RunRequest:
 
 
 def _is_path(path: Any) -> bool:
-    if not isinstance(path, str) or "\0" in path or str(PurePosixPath(path)) != path or len(path) > 200:
+    if not isinstance(path, str) or "\0" in path or str(PurePosixPath(path)) != path:
+        return False
+    data = path.encode(errors="ignore")
+    if data.decode() != path or len(data) > 200:  # no name that a file can have
         return False
     parts = PurePosixPath(path).parts
     return bool(parts) and parts[0] != "/" and ".." not in parts
@@ -117,25 +131,30 @@ def bytes_of(text: str) -> bytes:
         return encode(text)
 
 
-def run_program(pool: Pool, request: RunRequest, given: Limits) -> Run:
-    """Run it once; again on another worker if a fault of ours ended it. Raises what ended it twice."""
-    source, limits = bytes_of(request.source), request.limits(given)
+def run_program(pool: Pool, request: RunRequest, most: Limits, unwanted: Callable[[], bool]) -> Run:
+    """Run it once; again on another worker if a fault of ours ended it. Raises what ended it twice, and
+    CancelledError where it is `unwanted`.
+    """
+    source, limits = bytes_of(request.source), request.limits(most)
     if said := too_long(source, limits):
         return Run("runtime_error", 1, stderr=said, compiled=False)
     files = {path: bytes_of(text) for path, text in request.files.items()}
+    fetch = list(request.fetch_files)
+    given = (request.mode, files, fetch) if files or fetch else None
     stdin, lost = bytes_of(request.stdin), False
-    while True:
+    while not unwanted():
         began = time.monotonic()
         try:
-            with pool.lend() as worker, worker.program(source, limits, files=files) as program:
-                facts = program.run(stdin)
+            with pool.lend() as worker, worker.program(source, limits, given=given) as program:
+                facts = program.run(stdin, unwanted)
             check_end(facts, began)
             return _run(facts, limits)
         except FAULTS:
-            if lost:
+            if lost and not unwanted():
                 raise
             lost = True
             time.sleep(PAUSE_S)
+    raise CancelledError
 
 
 def _run(facts: RunFacts, limits: Limits) -> Run:
@@ -152,4 +171,5 @@ def _run(facts: RunFacts, limits: Limits) -> Run:
     return Run(
         status, None if facts.limit else facts.returncode, text_of(facts.stdout), stderr, facts.cpu_s,
         facts.wall_s, facts.peak_bytes, not facts.compile_failed,
+        facts.files,
     )  # fmt: skip

@@ -4,21 +4,24 @@
 
 A request is `{code, test_cases: {inputs, outputs}}` or a list of them; the answer is the verdict or the list
 of verdicts in the same order. Over HTTP a request of the wrong shape is answered with 422 and `{"error"}`;
-through a handle it raises BadRequest. `{source[, stdin, files, time_s]}`, posted to `/evaluator/run`, is
-answered with one raw run (`cobalt.evaluator.runs.Run`). GET tells how the replica is doing.
+through a handle it raises BadRequest. `{source[, stdin, files, time_s, fetch_files]}`, posted to
+`/evaluator/run`, is answered with one raw run (`cobalt.evaluator.runs.Run`). `/evaluator/run_code` is
+SandboxFusion's (`cobalt.evaluator.sandbox_fusion`). GET tells how the replica is doing.
 """
 
 import asyncio
+import base64
 import hashlib
 import hmac
 import json
 import os
 import secrets
+from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 from ray import serve
 from ray.serve import Application
 from starlette.requests import Request
@@ -27,6 +30,7 @@ from starlette.responses import JSONResponse, Response
 from cobalt import __version__
 from cobalt.cluster import allow_slow_start, amounts
 from cobalt.errors import BadRequest, InfraError
+from cobalt.evaluator import sandbox_fusion
 from cobalt.evaluator.checker import LIVECODEBENCH, Rule
 from cobalt.evaluator.local import LocalEvaluator
 from cobalt.evaluator.metrics import ReplicaMetrics
@@ -147,17 +151,21 @@ class EvaluatorReplica:
             RunRequest.parse(item, name) if is_run(item) else parse_request(item, where=name, rule=rule)
             for item, name in zip(items, names, strict=True)
         ]
+        results = await self._all(parsed)
+        return results if batch else results[0]
+
+    async def _all(self, parsed: Sequence[RunRequest | tuple[str | None, TestCases, Rule]]) -> list[Any]:
         self._in_flight += 1
         try:
             results = await asyncio.gather(*map(self._begun, parsed))
         finally:
             self._in_flight -= 1
         self._metrics.count(results)
-        return list(results) if batch else results[0]
+        return results
 
     async def _begun(self, asked: RunRequest | tuple[str | None, TestCases, Rule]) -> Any:
         if isinstance(asked, RunRequest):
-            run: Run = await asyncio.wrap_future(self._evaluator.submit_run(**vars(asked)))
+            run: Run = await asyncio.wrap_future(self._evaluator._start_run(asked))  # cancelled with this
             return asdict(run)
         code, tests, rule = asked
         return await self._evaluator.aevaluate(code, tests, rule=rule)
@@ -165,13 +173,18 @@ class EvaluatorReplica:
     async def _http(self, request: Request) -> Response:
         if not self._allowed(request.headers.get("authorization", "")):
             return JSONResponse({"error": f"a bearer token is needed (the service's {TOKEN_VARIABLE})"}, 401)
+        path = request.url.path.rstrip("/")
+        if request.method == "GET" and path.endswith(sandbox_fusion.PING):
+            return JSONResponse("pong")
         if request.method == "GET":
-            return JSONResponse(openapi() if request.url.path.endswith("/openapi.json") else self.status())
+            return JSONResponse(openapi() if path.endswith("/openapi.json") else self.status())
         if request.method != "POST":
             return JSONResponse({"error": f"{request.method} is not supported: POST a request"}, 405)
+        if path.endswith(sandbox_fusion.ROUTES):
+            return await self._fusion(path, request)
         try:
             body = await self._body(request)
-            run = request.url.path.rstrip("/").endswith("/run")
+            run = path.endswith("/run")
             if any(is_run(each) != run for each in (body if isinstance(body, list) else [body])):
                 raise BadRequest(f"request: '{'source' if run else 'code'}' is missing")
             answer = await self._answer(body)
@@ -180,12 +193,30 @@ class EvaluatorReplica:
         # Not JSONResponse: feedback may hold lone surrogates, which only escapes can carry.
         return Response(json.dumps(answer), media_type="application/json")
 
+    async def _fusion(self, path: str, request: Request) -> Response:
+        """A request of SandboxFusion's interface."""
+        try:
+            asked = sandbox_fusion.parse(await self._body(request), path)
+            (run,) = await self._all([asked]) if isinstance(asked, RunRequest) else (asked,)
+            found, status = sandbox_fusion.answer(run), 200
+        except (BadRequest, ValidationError) as error:
+            found, status = sandbox_fusion.refusal(error), 422
+        return Response(json.dumps(found), status, media_type="application/json")
+
     def _allowed(self, authorization: str) -> bool:
         if self._token is None:
             return True
         salt, wanted = self._token
         kind, _, given = authorization.partition(" ")
-        return kind.lower() == "bearer" and hmac.compare_digest(fingerprint(salt, given.strip()), wanted)
+        given = given.strip()
+        if kind.lower() == "basic":  # all that clients of other services can be told to send
+            try:
+                given = base64.b64decode(given).decode().partition(":")[2]
+            except ValueError:
+                return False
+        elif kind.lower() != "bearer":
+            return False
+        return hmac.compare_digest(fingerprint(salt, given), wanted)
 
     async def _body(self, request: Request) -> Any:
         limit = self._settings.max_request_bytes

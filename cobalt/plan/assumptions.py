@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import math
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, replace
@@ -11,7 +10,7 @@ from typing import Any
 
 import yaml
 
-from cobalt.errors import InputError
+from cobalt.errors import InputError, did_you_mean
 from cobalt.training.memory import Sizes, sizes
 
 TABLES: dict[str, Any] = yaml.safe_load(Path(__file__).with_suffix(".yaml").read_text(encoding="utf-8"))
@@ -69,8 +68,7 @@ class Assumptions:
             except ValueError:
                 raise InputError(f"--assume {text}: give NAME=NUMBER, as in training.mfu=0.4") from None
             if name not in rows:
-                near = difflib.get_close_matches(name, rows, n=1, cutoff=0.5)
-                advice = f"did you mean '{near[0]}'?" if near else "--list_assumptions shows all"
+                advice = did_you_mean(name, rows, "--list_assumptions shows all", 0.5)
                 raise InputError(f"--assume {text}: there is no assumption '{name}'; {advice}")
             most = 1.0 if name.endswith(_SHARES) else math.inf
             if not (0 <= value <= most and math.isfinite(value)):
@@ -114,8 +112,7 @@ def shape(name: str, folder: Path | None = None) -> Model:
         return Model(**asdict(found), name=folder.name)
     if name in KNOWN:
         return KNOWN[name]
-    near = difflib.get_close_matches(name, KNOWN, n=1, cutoff=0.5)
-    advice = f"did you mean '{near[0]}'?" if near else f"known: {', '.join(KNOWN)}"
+    advice = did_you_mean(name, KNOWN, f"known: {', '.join(KNOWN)}", 0.5)
     raise InputError(
         f"the shape of model '{name}' is not known; {advice} (or give a folder with its config.json)"
     )

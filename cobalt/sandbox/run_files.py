@@ -2,6 +2,7 @@
 
 import contextlib
 import fcntl
+import json
 import os
 
 from cobalt.sandbox.guest import protocol
@@ -18,7 +19,7 @@ class RunFiles:
     a pipe is a file. stderr is a file, and so is what receives the answer of a function task.
     """
 
-    def __init__(self, stdin: bytes, output_bytes: int, *, answers: bool) -> None:
+    def __init__(self, stdin: bytes, output_bytes: int, *, answers: bool, fetches: bool = False) -> None:
         self._open: list[int] = []
         self._parts: list[bytes] = []
         self._output_bytes = output_bytes
@@ -30,14 +31,16 @@ class RunFiles:
             self._open.append(self._stdout)
             self._stderr = memory_file("stderr")
             self._open.append(self._stderr)
+            self._fetched = [memory_file("fetched")] if fetches else []
+            self._open += self._fetched
         except BaseException:
             self.close()
             raise
 
     @property
     def descriptors(self) -> list[int]:
-        """For the program: stdin, stdout (or answer), stderr."""
-        return [self._stdin, self._stdout, self._stderr]
+        """For the program: stdin, stdout (or answer), stderr; and for its files, if they are fetched."""
+        return [self._stdin, self._stdout, self._stderr, *self._fetched]
 
     def close(self) -> None:
         if self._output >= 0:
@@ -91,6 +94,14 @@ class RunFiles:
             return os.pread(self._stderr, size, 0), size
         ends = os.pread(self._stderr, 1 << 16, 0), os.pread(self._stderr, 1 << 16, size - (1 << 16))
         return b"".join(ends), size
+
+    def fetched(self) -> dict[str, str]:
+        """Those files that there are, in base64; {} if they were too much."""
+        found: dict[str, str] = {}
+        for fd in self._fetched:
+            with contextlib.suppress(ValueError):
+                found = json.loads(os.pread(fd, os.fstat(fd).st_size, 0))
+        return found
 
     def _input(self, data: bytes) -> int:
         if len(data) <= _PIPE_BYTES:

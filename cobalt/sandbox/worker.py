@@ -10,8 +10,8 @@ import struct
 import subprocess
 import sys
 import time
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -41,7 +41,7 @@ class RunFacts:
     64 KiB; the sizes say how much was written. Of a function task `stdout` is the answer's JSON text.
     `queued_s` is the part of `wall_s` in which the host gave the program no CPU though it was ready to run
     (looked at only where much of the time was spent waiting). `compile_failed`: no line of the program was
-    run, its compilation failed or met a limit.
+    run, its compilation failed or met a limit. `files`: of those to fetch, what there is, in base64.
     """
 
     returncode: int
@@ -55,6 +55,7 @@ class RunFacts:
     stderr_size: int
     queued_s: float = 0.0
     compile_failed: bool = False
+    files: Mapping[str, str] = field(default_factory=dict)
 
 
 class Worker:
@@ -135,12 +136,13 @@ class Worker:
         *,
         fn_name: str | None = None,
         output_bytes: int | None = None,
-        files: Mapping[str, bytes] | None = None,
+        given: tuple[int, dict[str, bytes], list[str]] | None = None,
     ) -> "Program":
         """A program to run tests on; use it as a context manager. `output_bytes` replaces the limit's;
-        `files` are what every run finds in its working folder, at level `namespaces`.
+        `given`, at level `namespaces`: mode and content of the files that every run finds in its working
+        folder, by path, and the paths of what is fetched after it.
         """
-        return Program(self, source, limits, fn_name, output_bytes or limits.output_bytes, files or {})
+        return Program(self, source, limits, fn_name, output_bytes or limits.output_bytes, given)
 
     def _send(self, message: bytes, descriptors: list[int]) -> None:
         try:
@@ -153,7 +155,7 @@ class Worker:
         self._seconds = seconds
         self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, _TIMEVAL.pack(int(seconds) + 1, 0))
 
-    def _wait_and_drain(self, files: RunFiles) -> None:
+    def _wait_and_drain(self, files: RunFiles, unwanted: Callable[[], bool]) -> None:
         """Wait for a message, or too long; meanwhile make room for what is printed.
 
         Small outputs fit into their pipe and are left there until the end. Looking in turns, instead of
@@ -165,6 +167,8 @@ class Worker:
         wait_ms = _FIRST_LOOK_MS
         files.widen()
         while time.monotonic() < deadline:
+            if unwanted():
+                raise WorkerLost("nobody waits for this run any longer")
             wait_ms = _FIRST_LOOK_MS if files.drain() else min(2 * wait_ms, _LAST_LOOK_MS)
             if self._poller.poll(wait_ms):
                 return
@@ -195,9 +199,11 @@ class Program:
         limits: Limits,
         fn_name: str | None,
         output_bytes: int,
-        files: Mapping[str, bytes],
+        given: tuple[int, dict[str, bytes], list[str]] | None,
     ) -> None:
         self._worker = worker
+        self._fetches = given is not None and bool(given[-1])
+        self._unwanted: Callable[[], bool] = bool
         self._limits = limits
         self._output_bytes = output_bytes
         self._answers = fn_name is not None
@@ -209,8 +215,8 @@ class Program:
         )  # fmt: skip
         worker._settle()
         descriptors = [sealed_file("source", source), memory_file("code")]
-        if files:
-            descriptors.append(sealed_file("files", marshal.dumps(dict(files))))
+        if given:
+            descriptors.append(sealed_file("files", marshal.dumps(given)))
         try:
             worker._send(protocol.PROGRAM + protocol.pack_program(guest, fn_name), descriptors)
         finally:
@@ -230,8 +236,9 @@ class Program:
             self._worker._send(protocol.END, [])
             self._worker._ending = True
 
-    def run(self, stdin: bytes) -> RunFacts:
-        """Run the program once."""
+    def run(self, stdin: bytes, unwanted: Callable[[], bool] = bool) -> RunFacts:
+        """Run the program once. Raises WorkerLost when it is `unwanted`, which is asked now and then."""
+        self._unwanted = unwanted
         self.prepare(stdin)
         self.start(self._limits.cpu_s, self._limits.wall_limit_s)
         return self.finish()
@@ -244,7 +251,8 @@ class Program:
 
     def prepare(self, stdin: bytes) -> None:
         """Make the files of a run to come, while another one may be under way."""
-        self._files.append(RunFiles(stdin, self._output_bytes, answers=self._answers))
+        files = RunFiles(stdin, self._output_bytes, answers=self._answers, fetches=self._fetches)
+        self._files.append(files)
 
     def start(self, cpu_s: float, wall_s: float, *, only_compile: bool = False) -> None:
         """Begin the run that was prepared first; the one before must have been finished."""
@@ -256,7 +264,7 @@ class Program:
         """Wait for the end of the run under way."""
         files = self._files[0]
         if not self._answers:
-            self._worker._wait_and_drain(files)
+            self._worker._wait_and_drain(files, self._unwanted)
         answer = self._worker._receive(protocol.DONE)
         try:
             return _facts(answer, files, self._cpu_s, answers=self._answers)
@@ -284,4 +292,5 @@ def _facts(answer: bytes, files: RunFiles, most_cpu_s: float, *, answers: bool) 
         stderr_size=stderr_size,
         queued_s=queued_s,
         compile_failed=phase == protocol.COMPILES,
+        files=files.fetched(),
     )

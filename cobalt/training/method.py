@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import copy
-import difflib
 import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from cobalt.contexts import rule
-from cobalt.errors import InputError
+from cobalt.errors import InputError, did_you_mean
 from cobalt.own import Own, absolute, as_file, constants_of, is_spec, load
 from cobalt.rollouts import feedback
 from cobalt.training import reward
@@ -63,8 +62,7 @@ def functions(settings: Mapping[str, Any]) -> dict[str, Own]:
     known = constants_of(list(found.values()))
     for name in given:
         if name not in known:
-            near = difflib.get_close_matches(str(name), known, n=1)
-            advice = f"did you mean '{near[0]}'?" if near else f"there are: {', '.join(known) or 'none'}"
+            advice = did_you_mean(name, known, f"there are: {', '.join(known) or 'none'}")
             raise InputError(f"cobalt.constants.{name}: no function of the recipe has it; {advice}")
     refuse_other_types(
         ((f"cobalt.constants.{name}", value) for name, value in given.items()),

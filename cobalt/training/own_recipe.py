@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import difflib
 import re
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping
@@ -11,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from cobalt.errors import InputError
+from cobalt.errors import InputError, did_you_mean
 from cobalt.own import imported
 
 _SUFFIXES = (".yaml", ".yml")
@@ -112,9 +111,8 @@ def refuse_unknown_keys(own: OwnRecipe, known: Mapping[str, Any]) -> None:
             if not isinstance(place, Mapping) or not place:
                 return
             if key not in place:
-                near = difflib.get_close_matches(str(key), map(str, place), n=1)
-                advice = f"; did you mean '{near[0]}'?" if near else ""
-                raise InputError(f"{own.path}: there is no setting '{'.'.join((*path, str(key)))}'{advice}")
+                said = f"{own.path}: there is no setting '{'.'.join((*path, str(key)))}'"
+                raise InputError("; ".join(filter(None, [said, did_you_mean(key, place)])))
             name = ".".join((*path, str(key)))
             refuse_other_types([(name, value)], known, f"{own.path}: ")
             if isinstance(value, Mapping):

@@ -32,9 +32,10 @@ from cobalt.training.process import writer_lock
 from cobalt.training.reward import first_refusal
 from cobalt.training.scoring import EXPOSED, batch_metrics
 from cobalt.training.verl_agent import RECORD
-from cobalt.training.verl_compat import check_trainer, plain_task_runner
+from cobalt.training.verl_compat import balance_by_numbers, check_trainer, plain_task_runner
 
 check_trainer(PPOTrainerSync)
+balance_by_numbers()
 TIMING_TAG = "cobalt_timing"  # of a batch's first row: {name: seconds}
 _Runner: Any = plain_task_runner()
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import math
 from collections.abc import Mapping
 from dataclasses import asdict
@@ -14,6 +15,7 @@ from verl.experimental.agent_loop.agent_loop import AgentLoopMetrics
 from verl.experimental.agent_loop.single_turn_agent_loop import SingleTurnAgentLoop
 from verl.experimental.reward_loop.reward_manager.base import RewardManagerBase
 
+from cobalt.engines.base import derived_seed
 from cobalt.engines.turn_end import turn_end
 from cobalt.rewards.records import Turn
 from cobalt.training import tree
@@ -51,6 +53,21 @@ class CobaltReward(RewardManagerBase):
         return {"reward_score": score.reward, "reward_extra_info": info}
 
 
+def seeded(
+    params: Mapping[str, Any], config: Any, row: Mapping[str, Any], leaf: int, turn: int
+) -> dict[str, Any]:
+    """``params`` with the seed of a rollout's turn where ``rollout.full_determinism`` asks for seeds.
+
+    verl would give all requests of a server one, and with it all rollouts of a prompt the same tokens.
+    """
+    if not config.actor_rollout_ref.rollout.full_determinism:
+        return dict(params)
+    prompt = json.dumps([dict(each) for each in row["raw_prompt"]])
+    kind = "validation" if row.get("validate") else "training"
+    seed = derived_seed(int(config.data.seed or 0), kind, int(row["global_steps"]), prompt, leaf, turn)
+    return {**params, "seed": seed}
+
+
 class SingleTurnLoop(SingleTurnAgentLoop):
     """Takes the place of verl's loop ``single_turn_agent`` (verl/config/agent_loops.yaml).
 
@@ -63,7 +80,8 @@ class SingleTurnLoop(SingleTurnAgentLoop):
         self.end = turn_end(self.tokenizer)
 
     async def run(self, sampling_params: dict[str, Any], *args: Any, **row: Any) -> AgentLoopOutput:
-        stopping = sampling_params | {"stop_token_ids": sorted(self.end.stop_ids)}
+        params = seeded(sampling_params, self.config, row, int(row.get("session_id", 0)), 0)
+        stopping = params | {"stop_token_ids": sorted(self.end.stop_ids)}
         output = await super().run(stopping, *args, **row)
         if not output.response_ids:
             _hold(output, self.tokenizer.eos_token_id)
@@ -111,12 +129,12 @@ class DialogueLoop(AgentLoopBase):
 
     async def _turn(self, dialogue: Dialogue, sampling_params: dict[str, Any], row: dict[str, Any]) -> None:
         """The next response, its verdict and the feedback."""
-        room = dialogue.room(self.settings)
+        room, turn = dialogue.room(self.settings), len(dialogue.texts)
         output = await self.server_manager.generate(
             request_id=dialogue.request,
             prompt_ids=dialogue.context,
             sampling_params={
-                **sampling_params,
+                **seeded(sampling_params, self.config, row, dialogue.leaf, turn),
                 "stop_token_ids": sorted(self.judge.end.stop_ids),
                 "max_tokens": room,
             },

@@ -139,6 +139,18 @@ def training_job() -> dict[str, Any] | None:
     return None
 
 
+def balance_by_numbers() -> None:
+    """verl's trainer divides a batch among devices by comparing elements of a tensor, even for one device:
+    0.03 s for 128 rows. As numbers they take a tenth of that.
+    """
+    from verl.trainer.ppo.v1 import trainer_base
+
+    name = "calculate_workload"
+    expect_signature(trainer_base, name, ["seqlen_list"])
+    original = getattr(trainer_base, name)
+    setattr(trainer_base, name, lambda lengths: original(lengths).tolist())
+
+
 def check_trainer(trainer: Any) -> None:
     """Guard the underscore methods that our trainer calls or extends."""
     for name, parameters in (

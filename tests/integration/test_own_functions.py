@@ -185,6 +185,7 @@ def test_files_of_a_run_are_there_for_it_alone(local):
     )
     run = local.run(read, files={"a/x": b"\xff", "b": "text"})
     assert run.stdout == "b'\\xff' text\nno\n"
+    assert local.run("open('y', 'w').write('z')", fetch_files=["y", "no"]).files == {"y": "eg=="}
     assert local.run("import os; print(os.listdir('.'))").stdout == "[]\n"
 
 
@@ -194,6 +195,8 @@ def test_files_of_a_run_are_there_for_it_alone(local):
         ({"source": 3}, "'source'"), ({"source": "", "stdin": None}, "'stdin'"), ({}, "'source'"),
         ({"source": "", "time_s": 0}, "'time_s'"), ({"source": "", "time_s": True}, "'time_s'"),
         ({"source": "", "files": {"../x": ""}}, "'files'"), ({"source": "", "files": {"/x": ""}}, "'files'"),
+        ({"source": "", "files": {"\ud800": ""}}, "'files'"),
+        ({"source": "", "fetch_files": "x"}, "'fetch_files'"),
         ({"source": "", "files": {"a": "", "a/b": ""}}, "'files'"), ({"source": "", "more": 1}, "'source'"),
     ],
 )  # fmt: skip

@@ -121,6 +121,35 @@ def test_connect_by_url(handle: Any) -> None:
         assert [result["passing"] for result in asyncio.run(both())] == [[True, False]] * 2
 
 
+def test_a_client_that_goes_away_ends_its_program(handle: Any) -> None:
+    """Two programs that run and two that wait for the two workers, by either way to ask for a run."""
+    asked = [
+        (f"{URL}/run_code", {"code": "while True: pass", "language": "python", "run_timeout": 100}),
+        (f"{URL}/run", {"source": "while True: pass", "time_s": 100}),
+    ]
+
+    def give_up(url: str, body: Any) -> None:
+        request = urllib.request.Request(url, json.dumps(body).encode(), method="POST")
+        with pytest.raises(OSError, match="timed out"):
+            urllib.request.urlopen(request, timeout=5)
+
+    before = get(URL, None)[1]
+    threads = [threading.Thread(target=give_up, args=each) for each in 2 * asked]
+    for thread in threads:
+        thread.start()
+    for waiting in (4, 0):
+        deadline = time.monotonic() + 20
+        while (after := get(URL, None)[1])["waiting"] != waiting:
+            assert time.monotonic() < deadline, after
+            time.sleep(0.1)
+    for thread in threads:
+        thread.join()
+    assert after["counters"] == before["counters"], "programs that nobody waits for are not counted"
+    status, answer = send(f"{URL}/run_code", b'{"code": "print(1)", "language": "python"}', "")
+    assert status == 200 and answer["status"] == "Success" and answer["run_result"]["stdout"] == "1\n"
+    assert get(f"{URL}/v1/ping", None) == (200, "pong")
+
+
 def test_an_evaluator_inside_an_actor(handle: Any) -> None:
     import ray
 

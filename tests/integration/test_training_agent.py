@@ -19,6 +19,9 @@ from cobalt.training.config import CONFIG_DIR, compose
 pytestmark = pytest.mark.slow
 
 
+SEEDS = []  # of all requests
+
+
 class Server:
     """The first dialogue that asks gets the first of ``answers`` at every turn, the second the second."""
 
@@ -30,6 +33,7 @@ class Server:
 
         if not self.answers:
             raise OSError("no server")
+        SEEDS.append(asked["sampling_params"].get("seed"))
         ids = self.answers[self.seen.setdefault(asked["request_id"], len(self.seen))]
         logprobs = [-0.5] * len(ids) if asked["sampling_params"]["logprobs"] else None
         fields = {"min_global_steps": 3, "max_global_steps": 3}
@@ -125,6 +129,18 @@ def test_an_empty_response_is_scored_and_not_learnt_from(rollout, model, recipe,
         (0.0, 0.0, 0.0),
         (1.0, 1.0, 0.0),
     ]
+
+
+@pytest.mark.parametrize(("recipe", "turns"), [("cobalt", 1), ("mt_grpo", 3)])
+def test_every_request_has_a_seed_of_its_own_where_seeds_are_asked_for(rollout, recipe, turns):
+    """verl would give all of them one."""
+    asked = []
+    for wanted in ("true", "true", "false"):
+        SEEDS.clear()
+        rollout(recipe, [[7, 1], [8, 1]], True, f"actor_rollout_ref.rollout.full_determinism={wanted}")
+        asked.append(sorted(SEEDS, key=str))
+    first, again, without = asked
+    assert first == again and len({*first}) == len(first) == 2 * turns and without == [None] * 2 * turns
 
 
 TREE = ("cobalt.dialogue.turns=2", "cobalt.dialogue.branches=[2,2]", "actor_rollout_ref.rollout.n=4")

@@ -1,12 +1,13 @@
 """Messages between host and worker on a SEQPACKET socket: a byte that says what it is, then its content.
 
-    host -> zygote      PROGRAM, `pack_program`                   [source, code] or [source, code, files]
-    host -> supervisor  RUN, `ORDER`                              [stdin, stdout, stderr]; then END
+    host -> zygote      PROGRAM, `pack_program`      [source, code] or [source, code, files]
+    host -> supervisor  RUN, `ORDER`                 [stdin, stdout, stderr(, fetched)]; then END
     supervisor -> host  for each run DONE, `FACTS` and `USAGE`
     zygote -> host      READY, once; IDLE after each program; FAILED, a text
 
-Of a function task `stdout` receives the answer: eight bytes that say its length (0: none), then its JSON
-text.
+`files` are marshalled: a mode, path to content, and the paths to fetch; `fetched` receives these in base64,
+as a JSON object. Of a function task `stdout` receives the answer: eight bytes that say its length (0:
+none), then its JSON text.
 
 Layouts are fixed because the worker's processes fork all the time: after a fork every object that Python
 touches costs a page fault, and the machinery of JSON touches a hundred pages.
@@ -36,8 +37,8 @@ SET_UP_FAILED, COMPILING, COMPILED = b"f", b"c", b"k"  # what a test tells its s
 ANSWER = struct.Struct("<Q")
 
 _LIMITS = struct.Struct("<ddQQQQQ?")
-_FDS = {count * 4: struct.Struct(f"={count}i") for count in (2, 3)}
-_ROOM = socket.CMSG_SPACE(3 * 4)
+_FDS = {count * 4: struct.Struct(f"={count}i") for count in (2, 3, 4)}
+_ROOM = socket.CMSG_SPACE(4 * 4)
 
 
 class GuestLimits(NamedTuple):
