@@ -29,7 +29,7 @@ PRIVATE = tmp=$$(mktemp -d /tmp/ct.XXXXXX); trap 'rm -rf "$$tmp"' EXIT; export T
 # Much of a test's time is waiting (for processes to start, for limits to strike): two files run at a time.
 SIDE_BY_SIDE = -n 2 --dist loadfile
 
-.PHONY: setup demo test test-quick test-full test-vllm test-gpu-path lint bench coverage mutants docs clean help
+.PHONY: setup demo test test-quick test-full test-vllm test-gpu-path test-integrations lint bench coverage mutants docs clean help
 
 help: ## this list
 	@echo "make demo runs the whole method on this machine; make test checks it. Targets:"
@@ -71,6 +71,9 @@ test-gpu-path: setup ## what GPUs run, without: vLLM, FSDP on two ranks, two nod
 	@status=0; scripts/setup_gpu_path.sh || status=$$?; \
 	if [ "$$status" = 3 ]; then echo "skipped: the environment of GPU machines cannot be installed here"; exit 0; fi; \
 	[ "$$status" = 0 ] && $(PRIVATE) .venv-gpu/bin/python -m pytest -s -m full tests/gpu_path
+
+test-integrations: setup ## TRL's and verifiers' own packages with our parts, in environments of their own (2 GB, fetched once)
+	@$(PRIVATE) $(PY) -m pytest -m full tests/integration/test_trl.py tests/integration/test_verifiers.py
 
 bench: setup ## measure the parts of the demo on this machine
 	@$(PRIVATE) $(PY) benchmarks/evaluator.py

@@ -22,6 +22,7 @@ EXTRAS = {
     "providers": ("aiohttp", "boto3", "httpx", "litellm", "openai"),
     "hub": ("huggingface_hub",),
     "report": ("jinja2", "markupsafe", "matplotlib"),
+    "verifiers": ("verifiers",),
     "vllm": ("vllm",),
     "train": (
         "accelerate", "cachetools", "datasets", "fastapi", "hydra", "krippendorff",

@@ -17,7 +17,7 @@ from pathlib import Path
 from markdown_it import MarkdownIt
 
 ROOT = Path(__file__).parents[1]
-INTEGRATIONS = ("fusion",)
+INTEGRATIONS = ("fusion", "trl", "verifiers", "verifiers03")
 RUN, CHECKED = ("quick", "slow"), ("gpu", "key", "cluster", "long", *INTEGRATIONS)
 NO_COMMANDS = ("json", "jsonl", "yaml", "toml", "text", "python", "diff", "mermaid")
 _MARK = re.compile(r"<!--\s*run:\s*(\w+)\s*-->\s*$")

@@ -23,7 +23,7 @@ PAGES = {str(page.relative_to(ROOT)): list(blocks(page)) for page in pages()}
 # Programs of other people, and what the shell has: not ours to check.
 FOREIGN = {
     "apt", "cat", "cd", "chromium", "cp", "curl", "docker", "echo", "export", "git", "inspect", "ls", "mkdir",
-    "pip", "pip-audit", "ray", "rm", "ruff", "sbatch", "source", "transformers", "uv", "vllm",
+    "pip", "pip-audit", "ray", "rm", "ruff", "sbatch", "source", "transformers", "uv", "vf-eval", "vllm",
 }  # fmt: skip
 TARGETS = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.M))
 
@@ -87,7 +87,7 @@ def test_scripts_exist_and_take_the_flags(page):
 def check(command: list[str], place: str) -> None:
     """A command names a script, target or command that exists, and flags that its help lists."""
     program, rest = command[0], command[1:]
-    if program in ("python", "python3", ".venv/bin/python") and rest:
+    if Path(program).name in ("python", "python3") and rest:
         program, rest = (f"python -m {rest[1]}", rest[2:]) if rest[0] == "-m" else (rest[0], rest[1:])
     if program in FOREIGN or program.startswith(("#", "$", "http")):
         return
