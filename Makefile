@@ -72,8 +72,8 @@ test-gpu-path: setup ## what GPUs run, without: vLLM, FSDP on two ranks, two nod
 	if [ "$$status" = 3 ]; then echo "skipped: the environment of GPU machines cannot be installed here"; exit 0; fi; \
 	[ "$$status" = 0 ] && $(PRIVATE) .venv-gpu/bin/python -m pytest -s -m full tests/gpu_path
 
-test-integrations: setup ## TRL's and verifiers' own packages with our parts, in environments of their own (2 GB, fetched once)
-	@$(PRIVATE) $(PY) -m pytest -m full tests/integration/test_trl.py tests/integration/test_verifiers.py
+test-integrations: setup ## other people's own packages with our parts, in environments of their own (3 GB, fetched once)
+	@$(PRIVATE) $(PY) -m pytest -m full $(addprefix tests/integration/test_,sandbox_fusion.py trl.py verifiers.py inspect.py trackers.py)
 
 bench: setup ## measure the parts of the demo on this machine
 	@$(PRIVATE) $(PY) benchmarks/evaluator.py

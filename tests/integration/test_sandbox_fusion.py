@@ -11,11 +11,11 @@ from pathlib import Path
 
 import pytest
 from docs_blocks import ROOT, blocks
+from foreign_env import python_of
 
 from cobalt.evaluator.remote import TOKEN_VARIABLE
 from cobalt.evaluator.sandbox_fusion import RunCodeRequest
 
-CLIENT = "sandbox-fusion==0.3.7"
 TOKEN = "a secret of this test"
 
 pytestmark = pytest.mark.slow
@@ -220,13 +220,7 @@ def test_verls_own_scorer(program, score, statuses, service):
 @pytest.mark.full
 def test_their_client_package(service):
     """In an environment of its own, from the index."""
-    folder = ROOT / ".cache" / "sandbox-fusion"
-    python = folder / "bin" / "python"
-    if not (folder / "ready").exists():
-        subprocess.run(["python", "-m", "venv", folder], check=True)
-        if subprocess.run([python, "-m", "pip", "install", "-q", CLIENT]).returncode:
-            pytest.skip(f"{CLIENT} cannot be had here")
-        (folder / "ready").touch()
+    python = python_of("sandbox-fusion")
     script = Path(__file__).with_name("sandbox_fusion_client.py")
     done = subprocess.run([python, script, service.url], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
