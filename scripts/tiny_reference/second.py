@@ -44,6 +44,12 @@ class SecondRecipe(Recipe):
     perturbed: float = 0.4  # of the dialogues: two public tests exchange their outputs
     special: tuple[float, float] = (0.12, 0.28)  # of failing programs: a special case, first failure, later
     exact_copies: float = 0.15  # of the batches after the drills: copies still
+    slope: int = 2450  # steps of the cosine that the learning rate falls along
+
+    def scale(self, step: int) -> float:
+        """Steeper after the drills, to 5 %: they may be shorter or longer without a change of what precedes."""
+        late = max(0, step - self.drill_steps) / (self.clean_steps + self.noisy_steps)
+        return self._falling(step, self.slope) * (1 - 0.95 * late)
 
 
 Program = tuple[tiny.Spec, tuple[Test, ...]]  # what is computed, and tests that are special-cased
@@ -103,7 +109,8 @@ class SecondDialogues:
         other = FAMILY.draw(rng, "train", attempts + tiny.N_PUBLIC)[2] if rng.random() < 0.4 else tests
         messages, special = self._opening(spec, vague), tuple[Test, ...]()
         for stdin, output in tests[:attempts]:
-            wanted = rng.choice([o for _, o in other if o != output] or ["Result 1"])
+            anything = f"{rng.randrange(100)} {rng.choice(tiny.LABELS)}"
+            wanted = rng.choice([o for _, o in other if o != output] or [anything])
             said = wrong_answer_feedback(stdin, output, wanted)
             self._say(messages, fence(FAMILY.program(spec, special)), said)
             special = (*special, (stdin, wanted))[-rng.choice([1, 2]) :]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 import random
 import time
 from collections.abc import Callable
@@ -86,9 +85,8 @@ def fit(
     started, losses = time.monotonic(), list[float]()
     model.train()
     for step in range(total):
-        scale = min(1.0, (step + 1) / 50) * (0.05 + 0.95 * 0.5 * (1 + math.cos(math.pi * step / total)))
         for group in optimizer.param_groups:
-            group["lr"] = recipe.lr * scale
+            group["lr"] = recipe.lr * recipe.scale(step)
         loss = _loss(model, batches(rng, step))
         optimizer.zero_grad()
         loss.backward()
