@@ -27,6 +27,7 @@ FAMILY = tiny.SECOND
 LINE = FAMILY.special("\0", "\1")
 OPEN, MIDDLE = LINE.split("\0")[0], LINE.split("\0")[1].split("\1")[0]
 CLOSE = LINE.split("\1")[1] + "\n"
+NUMBERS = FAMILY.outputs["list"].noun
 
 
 @dataclass(frozen=True)
@@ -34,9 +35,9 @@ class SecondRecipe(Recipe):
     """Settings of the second reference; `clean` and `noisy` are mixtures for what is not special-cased."""
 
     head_dim: int = 32
-    drill_steps: int = 2000
-    clean_steps: int = 100
-    noisy_steps: int = 350
+    drill_steps: int = 1000
+    clean_steps: int = 50
+    noisy_steps: int = 250
     batch_tokens: int = 2400
     copies: float = 0.30  # of the drills: copies, the others are repairs
     clean: Mixture = Mixture(0.15, 0.15, 0.70)  # noqa: RUF009
@@ -47,7 +48,7 @@ class SecondRecipe(Recipe):
     slope: int = 2450  # steps of the cosine that the learning rate falls along
 
     def scale(self, step: int) -> float:
-        """Steeper after the drills, to 5 %: they may be shorter or longer without a change of what precedes."""
+        """Steeper after the drills, to 5 %: what precedes does not depend on how long they are."""
         late = max(0, step - self.drill_steps) / (self.clean_steps + self.noisy_steps)
         return self._falling(step, self.slope) * (1 - 0.95 * late)
 
@@ -156,7 +157,8 @@ class SecondDialogues:
         if test is None:
             again = rng.random() < self.recipe.change_after_pass
             return (self._guess(rng, spec, vague) if again else guess), special
-        vice = rng.random() < self.recipe.special[min(failures, 2) - 1]
+        short = FAMILY.outputs[guess.output].noun != NUMBERS  # lists are seldom copied whole
+        vice = short and rng.random() < self.recipe.special[min(failures, 2) - 1]
         if vice and test not in special:
             special = (*special, test)[-2:]
         luck = rng.random()

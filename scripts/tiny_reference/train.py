@@ -17,6 +17,7 @@ from dialogues import Draw, Encoded, Recipe, TinyLesson, dialogue, drill, encode
 from second import SecondDialogues, SecondRecipe
 from tokenizer import build_tokenizer
 
+from cobalt.files import file_sha256
 from cobalt.prompts import Prompts, load
 from cobalt.tasks import tiny
 
@@ -59,6 +60,7 @@ def train_reference(recipe: Recipe, folder: Path, say: Callable[[str], None] = p
 
 def _written(facts: dict[str, Any], family: tiny.Family, folder: Path) -> dict[str, Any]:
     facts["family_hash"] = family.family_hash()
+    facts["weights_sha256"] = file_sha256(folder / "model.safetensors")
     (folder / "training.json").write_text(json.dumps(facts, indent=2) + "\n")
     return facts
 
