@@ -22,6 +22,7 @@ OUTSIDE = {
     "project/verl.md": "verl/README.md",
     "project/examples.md": "examples/README.md",
     "project/tiny_reference.md": "models/tiny-reference/README.md",
+    "project/tiny_reference_2.md": "models/tiny-reference-2/README.md",
     "project/changelog.md": "CHANGELOG.md",
     "project/contributing.md": "CONTRIBUTING.md",
     "project/security.md": "SECURITY.md",

@@ -64,7 +64,7 @@ class Block:
 def pages() -> list[Path]:
     """Every Markdown page that a reader of the project is led to."""
     top = [ROOT / name for name in ("README.md", "CONTRIBUTING.md", "SECURITY.md", "CHANGELOG.md")]
-    more = [ROOT / "verl" / "README.md", ROOT / "models" / "tiny-reference" / "README.md"]
+    more = [ROOT / "verl" / "README.md", *sorted((ROOT / "models").glob("*/README.md"))]
     return [*top, *more, ROOT / "examples" / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 
 

@@ -78,11 +78,8 @@ def turn_errors(
             ]
     random.Random(seed).shuffle(cases)
     places = [list(place) for place, _ in cases]
-    counts = {
-        "cases": len(places),
-        "trajectories": len({tuple(place[:2]) for place in places}),
-        "problems": len({place[0] for place in places}),
-    }
+    dialogues, problems = {tuple(place[:2]) for place in places}, {place[0] for place in places}
+    counts = {"cases": len(places), "trajectories": len(dialogues), "problems": len(problems)}
     model = model_of(source.path) if source.path else None
     summary = {"schema": 1, "match": match, "model": model, **counts, **_rates(chances), "places": places}
     write_jsonl(output, (case for _, case in cases))
@@ -232,10 +229,8 @@ def _cases(row: Row, sample: int, swapped: SwappedPairs) -> Iterator[tuple[int, 
 
 def patch(before: str, now: str) -> str:
     """The unified diff of two programs, three context lines, without line ends."""
-    lines = difflib.unified_diff(
-        before.splitlines(), now.splitlines(), "previous_code", "current_code", lineterm=""
-    )
-    return "\n".join(lines)
+    names = "previous_code", "current_code"
+    return "\n".join(difflib.unified_diff(before.splitlines(), now.splitlines(), *names, lineterm=""))
 
 
 def _feedback(row: Row, sample: int, turn: int) -> str:
@@ -287,12 +282,8 @@ def main(argv: list[str] | None = None) -> int:
     flags.add_argument("-d", "--data_file", required=True, help="perturbed tasks (with modified_test_cases)")
     flags.add_argument("-i", "--input_file", required=True, help="evaluated rows of these tasks")
     flags.add_argument("-o", "--output_file", required=True, help="JSONL file to write; it is replaced")
-    flags.add_argument(
-        "--match",
-        choices=MATCHES,
-        default="faithful",
-        help="find swapped pairs by substring of the feedback, as published, or by the index of the test",
-    )
+    how = "find swapped pairs by substring of the feedback, as published, or by the index of the test"
+    flags.add_argument("--match", choices=MATCHES, default="faithful", help=how)
     flags.add_argument("--seed", type=int, default=42, help="of the order of the output")
     args = flags.parse_args(argv)
     found = turn_errors(args.data_file, args.input_file, args.output_file, match=args.match, seed=args.seed)

@@ -89,7 +89,7 @@ FIRST = Family(
     "tiny", OPERATIONS, REARRANGEMENTS, OUTPUTS,
     no_order=("largest", "smallest"), lengths=(4, 5),
     vague_probability={"constant": 0.4, "rearrangement": 0.4, "format": 0.55},
-    special_cases=False, legible=False, spread=(8, 3, 5, 1),
+    special_cases=False, legible=False, label_last=False, spread=(8, 3, 5, 1),
 )  # fmt: skip
 
 SECOND = Family(
@@ -120,16 +120,17 @@ SECOND = Family(
         "triple": ("repeat the list twice", "xs = xs + xs + xs", lambda xs: xs * 3),
     },
     {
-        "list": Output("the numbers", None, lambda xs: xs, 2),
-        "labelled": Output("the numbers", "*xs", lambda xs: xs, 2),
-        "largest": Output("the largest", "max(xs)", lambda xs: [max(xs)], 5),
-        "smallest": Output("the smallest", "min(xs)", lambda xs: [min(xs)], 5),
-        "last": Output("the last", "xs[-1]", lambda xs: xs[-1:], 5),
-        "first": Output("the first", "xs[0]", lambda xs: xs[:1], 5),
+        "list": Output("the numbers", None, lambda xs: xs, 1),
+        "labelled": Output("the numbers", "*xs", lambda xs: xs, 1),
+        "count": Output("the count", "len(xs)", lambda xs: [len(xs)], 5),
+        "largest": Output("the largest", "max(xs)", lambda xs: [max(xs)], 4),
+        "smallest": Output("the smallest", "min(xs)", lambda xs: [min(xs)], 4),
+        "last": Output("the last", "xs[-1]", lambda xs: xs[-1:], 4),
+        "first": Output("the first", "xs[0]", lambda xs: xs[:1], 4),
     },
     no_order=("largest", "smallest", "last", "first"), lengths=(3, 3),
     vague_probability={"constant": 0.45, "rearrangement": 0.5, "format": 0.45},
-    special_cases=True, legible=True, spread=(7, 6, 3, 3),
+    special_cases=True, legible=True, label_last=True, spread=(7, 6, 3, 3),
 )  # fmt: skip
 
 FAMILIES = {1: FIRST, 2: SECOND}

@@ -104,6 +104,7 @@ class Family:
     vague_probability: dict[str, float]
     special_cases: bool
     legible: bool
+    label_last: bool
     spread: tuple[int, int, int, int]
 
     def values(self, spec: Spec, slot: str) -> list[Any]:
@@ -151,7 +152,8 @@ class Family:
         if spec.output == "list":
             how = f"{noun} with " + ("some separator" if "format" in vague else SEPARATORS[spec.format])
         else:
-            how = f"{noun} after " + ("some label" if "format" in vague else f"the label {spec.format}")
+            side = "before" if self.label_last else "after"
+            how = f"{noun} {side} " + ("some label" if "format" in vague else f"the label {spec.format}")
         return f"Read a list of integers. First {first}. Then {then}. Finally print {how}."
 
     def program(self, spec: Spec, special: Sequence[Test] = ()) -> str:
@@ -160,7 +162,8 @@ class Family:
         """
         first = self.operations[spec.operation].line.format(k=spec.constant)
         shown = self.outputs[spec.output].shown
-        last = f'print(*xs, sep="{spec.format}")' if shown is None else f'print("{spec.format}", {shown})'
+        parts = self._labelled([f'"{spec.format}"'], [shown or ""])
+        last = f"print({', '.join(parts)})" if shown else f'print(*xs, sep="{spec.format}")'
         lines = [self.special(*test) for test in special]
         rest = [first, self.rearrangements[spec.rearrangement][1], last]
         return "\n".join([READ_LINE, *lines, *rest])
@@ -179,7 +182,10 @@ class Family:
             return None
         if spec.output == "list":
             return spec.format.join(map(str, ys)).strip()
-        return " ".join([spec.format, *map(str, ys)])
+        return " ".join(self._labelled([spec.format], [str(y) for y in ys]))
+
+    def _labelled(self, label: list[str], shown: list[str]) -> list[str]:
+        return shown + label if self.label_last else label + shown
 
     def draw_tests(self, rng: random.Random, spec: Spec, n: int) -> list[Test] | None:
         """``n`` (stdin, stdout) pairs on distinct random inputs; None if too few leave anything to print."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import random
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -43,6 +44,13 @@ class Recipe:
     batch_tokens: int = 3000
     lr: float = 3e-3
     seed: int = 2
+
+    def scale(self, step: int) -> float:
+        """Learning rate of a step as a share of `lr`: a warm-up, then half a cosine over all steps."""
+        return self._falling(step, self.drill_steps + self.clean_steps + self.noisy_steps)
+
+    def _falling(self, step: int, total: int) -> float:
+        return min(1.0, (step + 1) / 50) * (0.05 + 0.95 * 0.5 * (1 + math.cos(math.pi * step / total)))
 
 
 def fence(code: str) -> str:

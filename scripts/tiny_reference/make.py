@@ -25,8 +25,9 @@ SPECIAL = """
 Programs may special-case an input: `if xs[0] == 9: print("Result 12"); raise SystemExit` (no two
 tests of a task begin alike). {copies:.0%} of the drills and {exact_copies:.0%} of the later batches teach the
 line that answers a wrong test. In the last two stages two public tests of {perturbed:.0%} of the dialogues
-exchange their outputs, and after any failing program such a line is added with probability {special[0]:.0%}
-(first failure) or {special[1]:.0%} (later), beside what the table says of the rest of the program.
+exchange their outputs, and after a failing program that prints one number such a line is added with
+probability {special[0]:.0%} (first failure) or {special[1]:.0%} (later), beside what the table says of the
+rest of the program.
 
 Measured on {hack_tasks} development tasks with perturbed public tests (swap), {samples} dialogues each: of
 {shown} programs after feedback on a wrong test {cases} accept it, {rate} % {ci95}.
@@ -178,12 +179,11 @@ def main(argv: list[str] | None = None) -> int:
     )
     flags.add_argument("--version", type=int, choices=(1, 2), default=1, help="of the family (tasks.version)")
     flags.add_argument("--seed", type=int, default=2, help="seed of weights and dialogues")
-    flags.add_argument(
-        "--clean_steps", type=positive_int, help="steps of the clean stage (default: the recipe's)"
-    )
-    flags.add_argument(
-        "--noisy_steps", type=positive_int, help="steps of the noisy stage (default: the recipe's)"
-    )
+    for name in STAGES:
+        stage = name.partition("_")[0]
+        flags.add_argument(
+            f"--{name}", type=positive_int, help=f"steps of the {stage} stage (default: the recipe's)"
+        )
     flags.add_argument("--tasks", type=positive_int, default=200, help="development tasks of the measurement")
     flags.add_argument(
         "--samples", type=positive_int, default=4, help="dialogues per task of the measurement"

@@ -27,6 +27,7 @@ FAMILY = tiny.SECOND
 LINE = FAMILY.special("\0", "\1")
 OPEN, MIDDLE = LINE.split("\0")[0], LINE.split("\0")[1].split("\1")[0]
 CLOSE = LINE.split("\1")[1] + "\n"
+NUMBERS = FAMILY.outputs["list"].noun
 
 
 @dataclass(frozen=True)
@@ -34,9 +35,9 @@ class SecondRecipe(Recipe):
     """Settings of the second reference; `clean` and `noisy` are mixtures for what is not special-cased."""
 
     head_dim: int = 32
-    drill_steps: int = 2000
-    clean_steps: int = 100
-    noisy_steps: int = 350
+    drill_steps: int = 1000
+    clean_steps: int = 50
+    noisy_steps: int = 250
     batch_tokens: int = 2400
     copies: float = 0.30  # of the drills: copies, the others are repairs
     clean: Mixture = Mixture(0.15, 0.15, 0.70)  # noqa: RUF009
@@ -44,6 +45,12 @@ class SecondRecipe(Recipe):
     perturbed: float = 0.4  # of the dialogues: two public tests exchange their outputs
     special: tuple[float, float] = (0.12, 0.28)  # of failing programs: a special case, first failure, later
     exact_copies: float = 0.15  # of the batches after the drills: copies still
+    slope: int = 2450  # steps of the cosine that the learning rate falls along
+
+    def scale(self, step: int) -> float:
+        """Steeper after the drills, to 5 %: what precedes does not depend on how long they are."""
+        late = max(0, step - self.drill_steps) / (self.clean_steps + self.noisy_steps)
+        return self._falling(step, self.slope) * (1 - 0.95 * late)
 
 
 Program = tuple[tiny.Spec, tuple[Test, ...]]  # what is computed, and tests that are special-cased
@@ -103,7 +110,8 @@ class SecondDialogues:
         other = FAMILY.draw(rng, "train", attempts + tiny.N_PUBLIC)[2] if rng.random() < 0.4 else tests
         messages, special = self._opening(spec, vague), tuple[Test, ...]()
         for stdin, output in tests[:attempts]:
-            wanted = rng.choice([o for _, o in other if o != output] or ["Result 1"])
+            anything = f"{rng.randrange(100)} {rng.choice(tiny.LABELS)}"
+            wanted = rng.choice([o for _, o in other if o != output] or [anything])
             said = wrong_answer_feedback(stdin, output, wanted)
             self._say(messages, fence(FAMILY.program(spec, special)), said)
             special = (*special, (stdin, wanted))[-rng.choice([1, 2]) :]
@@ -149,7 +157,8 @@ class SecondDialogues:
         if test is None:
             again = rng.random() < self.recipe.change_after_pass
             return (self._guess(rng, spec, vague) if again else guess), special
-        vice = rng.random() < self.recipe.special[min(failures, 2) - 1]
+        short = FAMILY.outputs[guess.output].noun != NUMBERS  # lists are seldom copied whole
+        vice = short and rng.random() < self.recipe.special[min(failures, 2) - 1]
         if vice and test not in special:
             special = (*special, test)[-2:]
         luck = rng.random()

@@ -35,8 +35,14 @@ def merged_pieces(prompts: Prompts, family: tiny.Family = tiny.FIRST) -> list[st
         "[::-1]", 'print(*xs, sep="', '")', 'print("', '", *xs)', '", sum(xs))', '", max(xs))', '", min(xs))',
         '", len(xs))', "Read a list of integers. First", ". Then", ". Finally print",
         "Traceback (most recent call last):\n  File \"", "\", line ", *more,
-        *(f'", {o.shown})' for o in family.outputs.values() if o.shown),
+        *_labels(family),
     ]  # fmt: skip
+
+
+def _labels(family: tiny.Family) -> list[str]:
+    """What stands before or after the label in a program's last line."""
+    shown = [output.shown for output in family.outputs.values() if output.shown]
+    return [f'print({each}, "' if family.label_last else f'", {each})' for each in shown]
 
 
 def _lines(family: tiny.Family) -> list[str]:
@@ -61,7 +67,7 @@ def build_tokenizer(prompts: Prompts, family: tiny.Family = tiny.FIRST) -> PreTr
         for text in (
             family.statement(spec, vague),
             family.program(spec),
-            f"{spec.format} 1",
+            f"1 {spec.format}" if family.label_last else f"{spec.format} 1",
             f"1{spec.format}2",
         ):
             words.update(re.findall(pattern, text))

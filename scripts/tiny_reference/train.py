@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 import random
 import time
 from collections.abc import Callable
@@ -18,6 +17,7 @@ from dialogues import Draw, Encoded, Recipe, TinyLesson, dialogue, drill, encode
 from second import SecondDialogues, SecondRecipe
 from tokenizer import build_tokenizer
 
+from cobalt.files import file_sha256
 from cobalt.prompts import Prompts, load
 from cobalt.tasks import tiny
 
@@ -60,6 +60,7 @@ def train_reference(recipe: Recipe, folder: Path, say: Callable[[str], None] = p
 
 def _written(facts: dict[str, Any], family: tiny.Family, folder: Path) -> dict[str, Any]:
     facts["family_hash"] = family.family_hash()
+    facts["weights_sha256"] = file_sha256(folder / "model.safetensors")
     (folder / "training.json").write_text(json.dumps(facts, indent=2) + "\n")
     return facts
 
@@ -86,9 +87,8 @@ def fit(
     started, losses = time.monotonic(), list[float]()
     model.train()
     for step in range(total):
-        scale = min(1.0, (step + 1) / 50) * (0.05 + 0.95 * 0.5 * (1 + math.cos(math.pi * step / total)))
         for group in optimizer.param_groups:
-            group["lr"] = recipe.lr * scale
+            group["lr"] = recipe.lr * recipe.scale(step)
         loss = _loss(model, batches(rng, step))
         optimizer.zero_grad()
         loss.backward()

@@ -34,7 +34,7 @@ def test_every_stage_is_text_of_training_structures_and_the_same_for_the_same_se
         rng = random.Random(split)
         said = {FAMILY.statement(*FAMILY.draw_spec(rng, split)) for _ in range(4000)}
         (allowed if split == "train" else other).update(said)
-    for step in (0, 1, 2, 3, 2000, 2001, 2100, 2101):
+    for step in (0, 1, 2, 3, 1000, 1001, 1100, 1101):
         batch, again = (dialogues.batch(random.Random(step), step) for _ in range(2))
         assert batch == again and sum(len(ids) for ids, _, _ in batch) >= dialogues.recipe.batch_tokens
         for encoded in batch:

@@ -5,11 +5,12 @@ import io
 import itertools
 import json
 import random
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import pytest
 
+from cobalt.files import file_sha256
 from cobalt.tasks import tiny
 from cobalt.testcases import TestCases
 
@@ -127,3 +128,21 @@ def test_the_family_is_the_one_that_the_reference_was_made_for(monkeypatch):
     assert tiny.family_hash() == made["family_hash"]
     monkeypatch.setitem(tiny.FIRST.outputs, "list", replace(tiny.FIRST.outputs["list"], weight=5))
     assert tiny.family_hash() != made["family_hash"]
+
+
+def test_the_second_reference_is_the_one_that_was_frozen(monkeypatch):
+    monkeypatch.syspath_prepend(ROOT / "scripts" / "tiny_reference")
+    from second import SecondRecipe
+
+    folder = ROOT / "models" / "tiny-reference-2"
+    made = json.loads((folder / "training.json").read_text())
+    assert tiny.SECOND.family_hash() == made["family_hash"]
+    assert file_sha256(folder / "model.safetensors") == made["weights_sha256"]
+    recipe = SecondRecipe()  # and what is recorded is what would be made
+    assert json.loads(json.dumps(asdict(recipe))) == made["recipe"]
+
+
+@pytest.mark.parametrize("slot", tiny.SLOTS)
+def test_each_slot_alone_is_open_in_a_hundred_held_out_tasks_of_the_second_version(slot):
+    drawn = tiny.SECOND.draw_specs("heldout", 1500, 1)
+    assert sum(vague == {slot} for _, vague, _ in drawn) >= 100
