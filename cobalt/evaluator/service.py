@@ -10,9 +10,6 @@ SandboxFusion's (`cobalt.evaluator.sandbox_fusion`). GET tells how the replica i
 """
 
 import asyncio
-import base64
-import hashlib
-import hmac
 import json
 import os
 import secrets
@@ -31,6 +28,7 @@ from cobalt import __version__
 from cobalt.cluster import allow_slow_start, amounts
 from cobalt.errors import BadRequest, InfraError
 from cobalt.evaluator import sandbox_fusion
+from cobalt.evaluator.access import allowed, fingerprint
 from cobalt.evaluator.checker import LIVECODEBENCH, Rule
 from cobalt.evaluator.local import LocalEvaluator
 from cobalt.evaluator.metrics import ReplicaMetrics
@@ -171,7 +169,7 @@ class EvaluatorReplica:
         return await self._evaluator.aevaluate(code, tests, rule=rule)
 
     async def _http(self, request: Request) -> Response:
-        if not self._allowed(request.headers.get("authorization", "")):
+        if not allowed(request.headers.get("authorization", ""), self._token):
             return JSONResponse({"error": f"a bearer token is needed (the service's {TOKEN_VARIABLE})"}, 401)
         path = request.url.path.rstrip("/")
         if request.method == "GET" and path.endswith(sandbox_fusion.PING):
@@ -202,21 +200,6 @@ class EvaluatorReplica:
         except (BadRequest, ValidationError) as error:
             found, status = sandbox_fusion.refusal(error), 422
         return Response(json.dumps(found), status, media_type="application/json")
-
-    def _allowed(self, authorization: str) -> bool:
-        if self._token is None:
-            return True
-        salt, wanted = self._token
-        kind, _, given = authorization.partition(" ")
-        given = given.strip()
-        if kind.lower() == "basic":  # all that clients of other services can be told to send
-            try:
-                given = base64.b64decode(given).decode().partition(":")[2]
-            except ValueError:
-                return False
-        elif kind.lower() != "bearer":
-            return False
-        return hmac.compare_digest(fingerprint(salt, given), wanted)
 
     async def _body(self, request: Request) -> Any:
         limit = self._settings.max_request_bytes
@@ -264,11 +247,6 @@ def openapi() -> dict[str, Any]:
     found: dict[str, Any] = json.loads(Path(__file__).with_name("openapi.json").read_text(encoding="utf-8"))
     found["info"]["version"] = __version__
     return found
-
-
-def fingerprint(salt: str, token: str) -> str:
-    """What stands for a token in the application's arguments, which Ray shows to whoever asks."""
-    return hashlib.sha256(f"{salt}:{token}".encode("utf-8", "surrogateescape")).hexdigest()
 
 
 def app(args: Settings) -> Application:

@@ -27,7 +27,8 @@ class Service:
     def __init__(self, token=None):
         uvicorn = pytest.importorskip("uvicorn")
         pytest.importorskip("ray.serve")
-        from cobalt.evaluator.service import EvaluatorReplica, Settings, fingerprint
+        from cobalt.evaluator.access import fingerprint
+        from cobalt.evaluator.service import EvaluatorReplica, Settings
 
         salted = ("salt", fingerprint("salt", token)) if token else None
         self.replica = EvaluatorReplica(Settings(workers=2).model_dump(), salted)

@@ -6,10 +6,8 @@ It holds no inputs, outputs or expectations, and reads nothing that a test has w
 """
 
 import _signal
-import binascii
 import contextlib
 import gc
-import json
 import marshal
 import os
 import resource
@@ -19,7 +17,7 @@ import sys
 import time
 from typing import Any, NoReturn
 
-from cobalt.sandbox.guest import ending, namespaces, protocol, seccomp, syscalls
+from cobalt.sandbox.guest import ending, files, namespaces, protocol, seccomp, syscalls
 from cobalt.sandbox.guest.program import Program, answer_file, import_packages
 from cobalt.sandbox.guest.usage import CannotMeasure, measure, queued_s
 
@@ -106,7 +104,7 @@ class Supervisor:
         """Run a test, or the compiler in its place. Returns `protocol.FACTS` and `protocol.USAGE`."""
         if self._folders is not None:
             self._folders.begin()
-            _write(self._given, self._mode)
+            files.write(self._given, self._mode)
         if self._last_pid >= 0:
             # Every test gets the same process id: the next one must not tell what the last one started.
             os.pwrite(self._last_pid, b"1", 0)
@@ -127,12 +125,7 @@ class Supervisor:
         if pid == 0:
             try:
                 self._isolation.enter(self._null_fd, fd, self._null_fd)
-                found = {}
-                for path in filter(os.path.isfile, self._fetch):  # a pipe would be waited for
-                    with contextlib.suppress(OSError), open(path, "rb") as file:
-                        found[path] = binascii.b2a_base64(file.read(), newline=False).decode()
-                with open(1, "w") as out:
-                    json.dump(found, out)
+                files.send(self._fetch)
             finally:
                 os._exit(0)
         self._watch(pid, time.monotonic(), _FETCH_S, _FETCH_S)
@@ -241,18 +234,6 @@ class Supervisor:
                 break
         after = resource.getrusage(resource.RUSAGE_CHILDREN)
         return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
-
-
-def _write(files: dict[str, bytes], mode: int) -> None:
-    """Files in the working folder, by relative path."""
-    for path, data in files.items():
-        if "/" in path:
-            os.makedirs(path.rpartition("/")[0], exist_ok=True)
-        fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, mode)
-        view = memoryview(data)
-        while view:
-            view = view[os.write(fd, view) :]
-        os.close(fd)
 
 
 def _children() -> list[int]:
