@@ -102,8 +102,8 @@ class Request:
 
 def rows_of(config: Config) -> int:
     """Completions, or dialogues, of a step; of stored groups, their programs."""
-    stored = bool(config.collected) and not config.on_contexts
-    return config.train.contexts * (GROUP_SIZE if stored else config.train.completions)
+    of_group = config.collect.samples if config.on_revisions else GROUP_SIZE
+    return config.train.contexts * (of_group if config.on_stored else config.train.completions)
 
 
 def run(request: Request) -> dict[str, Any]:

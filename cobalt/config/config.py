@@ -60,7 +60,12 @@ class Config:
     @property
     def on_stored(self) -> bool:
         """Whether the recipe trains on stored groups."""
-        return self.train.trains_on == "stored"
+        return self.train.trains_on in ("stored", "revisions")
+
+    @property
+    def on_revisions(self) -> bool:
+        """Whether the groups are of second programs, so that trajectories are collected."""
+        return self.train.trains_on == "revisions"
 
     @property
     def validates_on_trajectories(self) -> bool:
@@ -101,7 +106,7 @@ def _tasks(config: Config) -> Iterator[str]:
         yield "'tasks.version' 2 belongs to family tiny, without 'tasks.submissions'"
     if tasks.submissions is not None and family != "tiny":
         yield f"'tasks.submissions' are made up for family tiny, not for {family}"
-    if tasks.has_stored and not config.on_stored:
+    if tasks.has_stored and config.train.trains_on != "stored":
         known = " or ".join(recipes.that_train_on("stored"))
         yield f"stored programs ('tasks.family', 'tasks.submissions') need 'train.recipe' {known}"
     if family == "stored" and config.controls.single_turn_training:
@@ -167,6 +172,8 @@ def _training(config: Config) -> Iterator[str]:
             yield f"'train.{name}' belongs to recipes that mix them in (cobalt.ptb.mix), not to {recipe}"
     if train.perturbed and not config.on_contexts:
         yield "'train.perturbed' belongs to recipes that train on contexts"
+    if config.on_revisions and config.collect.turns < 2:
+        yield f"recipe {recipe} trains on second programs: 'collect.turns' must be at least 2"
     if config.on_stored and not config.tasks.has_stored and config.collect.samples < GROUP_SIZE:
         yield (
             f"recipe {recipe} needs 'collect.samples' of at least {GROUP_SIZE}, the size of a stored group, "

@@ -214,8 +214,9 @@ class Train:
     recipe: Text = "cobalt"
     """A recipe of `verl/config/recipe` (docs/recipes.md), or a YAML file of your own
     (docs/howto/recipe.md)."""
-    trains_on: Literal["contexts", "statements", "stored"]
-    """Contexts cut from trajectories, statements (also of dialogues), or stored groups of programs."""
+    trains_on: Literal["contexts", "statements", "stored", "revisions"]
+    """Contexts cut from trajectories, statements (also of dialogues), stored groups of programs, or of the
+    second programs of trajectories."""
     perturbed: Flag
     """Whether contexts from perturbed tests are mixed in."""
     profile: Literal["cpu", "gpu"] = "cpu"

@@ -11,7 +11,7 @@ from cobalt.config import recipes
 from cobalt.config.config import Config
 from cobalt.config.sections import SPLITS, Execution, Model, Sampling, Tasks, Train
 from cobalt.training.config import is_own
-from cobalt.training.method import OFFERED
+from cobalt.training.method import OFFERED, STORED
 
 ROOT = Path(cobalt.__file__).resolve().parent.parent
 REFERENCE = ROOT / "models" / "tiny-reference"
@@ -78,7 +78,7 @@ def _training(given: Train, folder: Path) -> tuple[Train, int]:
     found = recipes.read(recipe, "cpu", "tiny", overrides)
     sizes: dict[str, Any] = recipes.sizes(found) | {
         "contexts": 4, "completions": 4, "mini_batches": 1,
-        "lora_rank": given.lora_rank if given.trains_on == "stored" else 0, "lora_alpha": given.lora_alpha,
+        "lora_rank": given.lora_rank if given.trains_on in STORED else 0, "lora_alpha": given.lora_alpha,
         "trains_on": given.trains_on, "perturbed": given.perturbed,
     }  # fmt: skip
     overrides.insert(0, "actor_rollout_ref.actor.ppo_micro_batch_size_per_gpu=16")

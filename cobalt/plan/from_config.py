@@ -76,7 +76,7 @@ class _Work:
     @property
     def method(self) -> str:
         """What is trained on: contexts, stored completions, or statements (in one turn or in dialogues)."""
-        return self.config.train.trains_on
+        return "stored" if self.config.on_stored else self.config.train.trains_on
 
     @property
     def train(self) -> float:
@@ -125,7 +125,7 @@ class _Work:
             **reference,
         )  # fmt: skip
         for split in config.collected:
-            for each in (first, repair) if self.method == "contexts" else (first,):
+            for each in (first, repair) if self.method == "contexts" or config.on_revisions else (first,):
                 if split == "dev":
                     each = replace(each, name=f"{each.name} (dev)", tasks=self.of("dev"), grows=False)
                 yield each

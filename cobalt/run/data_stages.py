@@ -38,8 +38,9 @@ def data_stages(job: Job) -> list[Stage]:
     collected, stages = job.config.collected, [_data(job)]
     if collected:
         stages.append(_collect(job))
+    if collected and (job.config.on_contexts or job.config.on_revisions):
+        stages += [_repair(job), _judge(job)]
     if job.config.on_contexts:
-        stages += [_repair(job), _judge(job)] if collected else []
         stages.append(_contexts(job))
     if job.config.train.perturbed:
         stages.append(_ptb_contexts(job))
@@ -264,7 +265,7 @@ def _parquet(job: Job) -> Stage:
 def _stored_input(job: Job) -> Path:
     """What decides the groups: of a tree its metadata (the programs do not change under their names)."""
     if not job.config.tasks.has_stored:
-        return _collected(job, "single")["train"]
+        return _collected(job, "judged" if job.config.on_revisions else "single")["train"]
     source = stored_programs(job)
     return source if source.is_file() else source / "metadata"
 
@@ -274,12 +275,14 @@ def _write_groups(job: Job, target: Path) -> tuple[int, int]:
     from pyarrow import parquet
 
     from cobalt.tasks.codenet import CodenetSettings, build_codenet
-    from cobalt.training.offline_data import write_groups
+    from cobalt.training.offline_data import write_groups, write_revisions
 
     tasks, source = job.config.tasks, stored_programs(job)
     if not tasks.has_stored:
-        single = _stored_input(job)
-        return rows(single), write_groups(single, target, job.prompts, size=GROUP_SIZE, seed=job.seed)
+        made = _stored_input(job)
+        if job.config.on_revisions:
+            return rows(made), write_revisions(made, target)
+        return rows(made), write_groups(made, target, job.prompts, size=GROUP_SIZE, seed=job.seed)
     if source.is_dir():
         settings = CodenetSettings(
             job.prompts, tasks.language, GROUP_SIZE, tasks.max_groups, seed=job.seed,

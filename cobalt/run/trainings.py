@@ -21,7 +21,7 @@ from cobalt.own import absolute, is_spec
 from cobalt.run.functions import recipe_path
 from cobalt.run.job import Job
 from cobalt.run.stage_cache import Outcome, Stage
-from cobalt.training.method import OFFERED
+from cobalt.training.method import OFFERED, STORED
 
 if TYPE_CHECKING:
     from cobalt.training.result import TrainResult
@@ -60,7 +60,7 @@ class Training:
                 # constants of functions that the control has not
                 overrides=[each for each in given.overrides if reward or "cobalt.constants" not in each],
             )  # fmt: skip
-        self.given, self.stored = given, given.trains_on == "stored"
+        self.given, self.stored = given, given.trains_on in STORED
         self.ptb = job.path("ptb_contexts", "train.parquet") if given.perturbed else None
         self._stopped = threading.Event()
 
@@ -140,6 +140,8 @@ class Training:
         file, prompts = folder / "train.parquet", self.job.prompts
         if self.stored:
             pair = [{"text": "```python\npass\n```", "pass_rate": rate} for rate in (0.0, 1.0)]
+            if self.job.config.on_revisions:
+                pair = [each | {"baseline": 0.5} for each in pair]
             groups = [
                 {"prompt": prompts.messages(row["instruction"]), "completions": pair * 2,
                  "extra_info": {"split": "train", "index": row["id"]}} for row in rows

@@ -68,6 +68,7 @@ def _default_file(recipe: str) -> Path:
         "contexts": "preproc/verl_preproc_multi_turn.py --local_dir data ...",
         "statements": "preproc/verl_preproc_single_turn.py --local_dir data ...",
         "stored": "cobalt stored_groups ... -o data/train.parquet",
+        "revisions": "cobalt stored_groups --revisions ... -o data/train.parquet",
     }[compose(recipe, "cpu", "tiny", {}).cobalt.trains_on]
     raise InputError(
         "there is no data/train.parquet here, the default of --train_file: make it "

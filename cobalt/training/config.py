@@ -141,10 +141,10 @@ def _refuse(config: Any) -> None:
             "give the URL of one that runs (--evaluator http://localhost:8000), or local"
         )
     stored, trains_on = config.cobalt.method == "offline", config.cobalt.trains_on
-    if trains_on not in method.TRAINS_ON or stored != (trains_on == "stored"):
+    if trains_on not in method.TRAINS_ON or stored != (trains_on in method.STORED):
         raise InputError(
-            f"cobalt.trains_on={trains_on}: must be one of {', '.join(method.TRAINS_ON)}, and stored where "
-            f"cobalt.method is offline (it is {config.cobalt.method})"
+            f"cobalt.trains_on={trains_on}: must be one of {', '.join(method.TRAINS_ON)}, and one of "
+            f"{', '.join(method.STORED)} where cobalt.method is offline (it is {config.cobalt.method})"
         )
     for section in _IGNORED_SECTIONS:
         names = _set_keys(OmegaConf.to_container(config[section], resolve=True), section)

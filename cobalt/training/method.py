@@ -26,7 +26,8 @@ OFFERED = {
         *("aggregate", "config", "entropy", "weights"),
     ),
 }
-TRAINS_ON = ("contexts", "statements", "stored")
+STORED = ("stored", "revisions")  # groups of programs, of method offline
+TRAINS_ON = ("contexts", "statements", *STORED)
 
 
 def locate(config: Any, overridden: set[str]) -> None:

@@ -196,6 +196,18 @@ def write_groups(
     return sum(any(item["pass_rate"] < 1.0 for item in group["completions"]) for group in groups)
 
 
+def write_revisions(source: Path | str, target: Path | str) -> int:
+    """Replace the Parquet file ``target`` by `revised` rows of evaluated trajectories; returns their number.
+
+    Raises InputError for rows that cannot be used, or if there is no second program.
+    """
+    tasks = list(revised(read_rows(source)))
+    if not tasks:
+        raise InputError(f"{source}: no dialogue has a second program with a verdict")
+    _write(tasks, target)
+    return len(tasks)
+
+
 def _write(groups: list[dict[str, Any]], target: Path | str) -> None:
     import pyarrow as pa
     import pyarrow.parquet as parquet
@@ -220,11 +232,8 @@ def main(argv: list[str] | None = None) -> int:
     if args.group_size < 2:
         raise InputError("--group_size must be at least 2")
     if args.revisions:
-        tasks = list(revised(read_rows(args.input_file)))
-        if not tasks:
-            raise InputError(f"{args.input_file}: no dialogue has a second program with a verdict")
-        _write(tasks, args.output_file)
-        print(f"{args.output_file}: second programs of {len(tasks)} tasks")
+        count = write_revisions(args.input_file, args.output_file)
+        print(f"{args.output_file}: second programs of {count} tasks")
         return 0
     size, prompts = args.group_size, load(args.prompts)
     made = write_groups(args.input_file, args.output_file, prompts, size=size, seed=args.seed)

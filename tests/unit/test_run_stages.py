@@ -99,6 +99,7 @@ def test_a_recipe_of_ones_own_is_planned_checked_and_decides(tmp_path, capsys, m
         ("single_turn_grpo", "statements", []),
         ("offline_rl", "stored", ["collect"]),
         ("rejection_sft", "stored", ["collect"]),
+        ("rltf_sd", "revisions", ["collect", "repair", "judge"]),
         ("cobalt_ptb", "contexts", ["collect", "repair", "judge", "contexts", "ptb_contexts"]),
     ],
 )
@@ -110,7 +111,12 @@ def test_a_recipe_of_ones_own_trains_on_what_its_base_does(tmp_path, capsys, bas
     with job(tmp_path / "out", file=file) as found:
         made = {stage.name: stage for stage in (*data_stages(found), *training_stages(found))}
         assert list(made) == ["data", *stages, "parquet", "train", "train_single"]
-        kind = {"stored": "parquet/groups", "contexts": "parquet/train", "statements": "parquet_single/train"}
+        kind = {
+            "stored": "parquet/groups",
+            "revisions": "parquet/groups",
+            "contexts": "parquet/train",
+            "statements": "parquet_single/train",
+        }
         assert found.path(f"{kind[rows]}.parquet") in made["train"].inputs
         assert found.path("parquet_single/train.parquet") in made["train_single"].inputs
         assert "cobalt.trains_on=statements" in made["train_single"].settings["overrides"]

@@ -171,7 +171,7 @@ def reward(best, weight=2.0, way="mean", on=True, many=3):
         ({"cobalt.constants.on": "1"}, "cobalt.constants.on: must be true or false"),
         ({"cobalt.constants.many": "2.5"}, "cobalt.constants.many: must be a whole number"),
         ({"cobalt.trains_on": "context"}, "trains_on=context: must be one of contexts, statements, stored"),
-        ({"cobalt.trains_on": "stored"}, "and stored where cobalt.method is offline"),
+        ({"cobalt.trains_on": "stored"}, "and one of stored, revisions where cobalt.method is offline"),
     ],
 )  # fmt: skip
 def test_what_cannot_be_is_refused_before_anything_starts(tmp_path, settings, said):
@@ -229,7 +229,7 @@ def test_the_built_in_recipes_say_what_they_train_on():
         "single_turn_grpo": "statements", "offline_rl": "stored", "rejection_sft": "stored",
         "cocos": "statements", "dr_grpo": "contexts", "dynamic_sampling": "contexts", "echo": "statements",
         "maxrl": "contexts", "murphy": "statements", "noise_corrected": "contexts", "prefix_rl": "contexts",
-        "rloo": "contexts", "rltf_sd": "stored",
+        "rloo": "contexts", "rltf_sd": "revisions",
     }  # fmt: skip
 
 
