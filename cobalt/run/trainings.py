@@ -9,6 +9,7 @@ import threading
 from collections.abc import Callable
 from dataclasses import replace
 from importlib.machinery import PathFinder
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -26,6 +27,7 @@ from cobalt.training.method import OFFERED, STORED
 if TYPE_CHECKING:
     from cobalt.training.result import TrainResult
 
+_OBJECTIVE = "offline.objective"  # may name a function, too
 _STARTING = threading.Lock()  # configurations are composed in this process, one at a time
 
 
@@ -171,7 +173,7 @@ def _decides(job: Job, recipe: str) -> dict[str, Any]:
     given, path = job.config.train, recipe_path(recipe, job.file)
     found = recipes.read(path, given.profile, given.scale, given.overrides)
     hashes, places = {}, re.findall(r"[\w.]+", found.text("cobalt.plugins"))
-    for key in OFFERED:
+    for key in (*OFFERED, _OBJECTIVE):
         here = any(each.startswith(f"cobalt.{key}=") for each in given.overrides)
         folder = job.file.parent if here else Path(path).parent
         place = absolute(found.text(f"cobalt.{key}").strip("'\""), folder).rpartition(":")[0]
@@ -181,6 +183,11 @@ def _decides(job: Job, recipe: str) -> dict[str, Any]:
             hashes[Path(place).name] = file_sha256(Path(place))
     for module in places:
         name = module.partition(".")[0]
+        if name == "cobalt":  # a change elsewhere in this package is no other method
+            ours = find_spec(module)
+            if ours is not None and ours.origin is not None:
+                hashes[module] = file_sha256(Path(ours.origin))
+            continue
         spec = PathFinder.find_spec(name, [str(Path(path).parent), *sys.path])
         if spec is not None and spec.origin is not None:
             file = Path(spec.origin)
@@ -216,12 +223,16 @@ def overrides(given: Train, folder: Path | None = None) -> list[str]:
     return [*made, *(_located(each, folder) for each in given.overrides)]
 
 
+_FUNCTIONS = {f"cobalt.{name}" for name in (*OFFERED, "environment", _OBJECTIVE)}
+
+
 def _located(override: str, folder: Path | None) -> str:
     key, _, spec = override.partition("=")
-    if folder is None or key not in {f"cobalt.{name}" for name in (*OFFERED, "environment")}:
+    spec = spec.strip("'\"")
+    if folder is None or key not in _FUNCTIONS or not is_spec(spec):
         return override
-    found = absolute(spec.strip("'\""), folder)
-    return f"{key}={found if is_spec(found) and found.isascii() and ' ' not in found else repr(found)}"
+    found = absolute(spec, folder)
+    return f"{key}={found if found.isascii() and ' ' not in found else repr(found)}"
 
 
 def check_composed(job: Job, recipe: str | None = None) -> Any:

@@ -288,6 +288,17 @@ def test_a_function_that_an_override_names_is_beside_the_configuration(tmp_path,
     assert hashes[0] != hashes[1]
 
 
+def test_an_objective_of_ones_own_decides_too(tmp_path):
+    own = "train: {recipe: offline_rl, overrides: ['cobalt.offline.objective=mine.py:weights']}\n"
+    file, seen = written(tmp_path, own, mine_py="def weights(rewards):\n    return rewards\n"), []
+    for more in ("", "# other\n"):
+        (tmp_path / "mine.py").write_text((tmp_path / "mine.py").read_text() + more)
+        with job(tmp_path / "out", file=file) as found:
+            seen.append(training_stages(found)[0].settings["modules"])
+            assert check_composed(found).cobalt.offline.objective == f"{tmp_path}/mine.py:weights"
+    assert [each.keys() for each in seen] == [{"mine.py"}] * 2 and seen[0] != seen[1]
+
+
 def test_the_report_of_a_run_calls_the_trained_model_by_its_recipe(tmp_path):
     (tmp_path / "evaluate").mkdir()
     for name in ("reference", "cobalt"):
