@@ -26,9 +26,8 @@ export TOKENIZERS_PARALLELISM ?= false
 PRIVATE = tmp=$$(mktemp -d /tmp/ct.XXXXXX); trap 'rm -rf "$$tmp"' EXIT; export TMPDIR="$$tmp"; \
 	export OMP_NUM_THREADS="$${OMP_NUM_THREADS:-1}";
 
-# Much of a test's time is waiting (for processes to start, for limits to strike): two files run at a time,
-# in the order of the folders: trainings first and unit tests last, so that neither process ends long after the other.
-SIDE_BY_SIDE = -n 2 --dist loadfile --no-loadscope-reorder
+# Much of a test's time is waiting (for processes to start, for limits to strike): two files run at a time.
+SIDE_BY_SIDE = -n 2 --dist loadfile
 
 .PHONY: setup demo test test-quick test-full test-vllm test-gpu-path test-integrations lint bench coverage mutants docs clean help
 
