@@ -2,6 +2,8 @@
 
 import os
 import signal
+import sys
+import tempfile
 
 import pytest
 from chromium import CHROMIUM, FLAGS
@@ -18,6 +20,17 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 # Timing on a busy machine is no property of the code.
 settings.register_profile("cobalt", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("cobalt")
+
+
+@pytest.fixture(autouse=True)
+def modules_of_a_test_end_with_it():
+    """A file that is loaded leaves its folder in the path: `mine.py` of one test is not another's."""
+    path, known = sys.path.copy(), set(sys.modules)
+    yield
+    sys.path[:] = path
+    for name in sys.modules.keys() - known:
+        if (getattr(sys.modules[name], "__file__", None) or "").startswith(tempfile.gettempdir()):
+            del sys.modules[name]
 
 
 @pytest.fixture(scope="module")
