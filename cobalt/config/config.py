@@ -19,6 +19,7 @@ from cobalt.engines import is_own as is_own_engine
 from cobalt.errors import InputError
 from cobalt.evaluator.client import check_spec
 from cobalt.rewards.cobalt import PROFILES
+from cobalt.training.method import STORED
 
 GROUP_SIZE = 4  # completions of a stored group
 _NAME = re.compile(r"[A-Za-z0-9][\w.\-]*")
@@ -60,7 +61,7 @@ class Config:
     @property
     def on_stored(self) -> bool:
         """Whether the recipe trains on stored groups."""
-        return self.train.trains_on in ("stored", "revisions")
+        return self.train.trains_on in STORED
 
     @property
     def on_revisions(self) -> bool:

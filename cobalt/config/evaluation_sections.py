@@ -7,7 +7,17 @@ from typing import Literal
 
 from pydantic.dataclasses import dataclass
 
-from cobalt.config.sections import KNOWN_KEYS, Address, Count, Flag, Several, Text, Whole, Word
+from cobalt.config.sections import (
+    KNOWN_KEYS,
+    Address,
+    Count,
+    Flag,
+    Perturbation,
+    Several,
+    Text,
+    Whole,
+    Word,
+)
 
 
 @dataclass(frozen=True, config=KNOWN_KEYS)
@@ -60,7 +70,7 @@ class Perturb:
     """Dialogues per task (null: as `evaluate.samples`)."""
     turns: Several | None = None
     """Programs per dialogue (null: as `evaluate.turns`)."""
-    kind: Literal["swap", "one_off", "conflict"] = "swap"
+    kind: Perturbation = "swap"
     """How public tests become wrong: two exchange their outputs (`swap`, published), an output is off by one
     (`one_off`), an input is asked for twice, with a wrong output and with the right one (`conflict`)."""
     seed: Whole = 42

@@ -38,6 +38,8 @@ Number = Annotated[float, Field(strict=True, ge=0, allow_inf_nan=False)]
 Share = Annotated[Number, Field(gt=0, le=1)]
 Flag = StrictBool
 
+Perturbation = Literal["swap", "one_off", "conflict"]  # the names of cobalt.tasks.perturb.KINDS
+
 SPLITS = tuple(TASKS)
 
 
@@ -250,7 +252,7 @@ class Train:
     perturbed_share: Annotated[Number, Field(ge=0.01, le=1)] | None = None
     """Share of the training rows that come from perturbed tests, where they are mixed in (null: the
     recipe's)."""
-    perturbed_kind: Literal["swap", "one_off", "conflict"] = "swap"
+    perturbed_kind: Perturbation = "swap"
     """How these tests were made wrong; as `perturb.kind`."""
     overrides: list[Text] = field(default_factory=list)
     """Settings of verl and of `cobalt.*` (docs/reference/training.md), `key=value`, appended as they are."""

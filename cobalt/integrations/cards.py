@@ -20,10 +20,10 @@ from cobalt.evaluation.summary import summarize
 from cobalt.files import file_sha256
 from cobalt.hub import DATA_SUFFIXES
 from cobalt.kinds import Kind, field_row, fields_of
+from cobalt.tasks import livecodebench
 
 REFERENCE = "reference"
 TAGS = ["cobalt", "code"]
-LCB_STAGE = "tasks from LiveCodeBench"
 _UNTRUSTED = "Programs are untrusted: a model wrote them. Run them in a sandbox only."
 
 
@@ -47,7 +47,7 @@ class Part:
     def of_livecodebench(self) -> bool:
         """Whether the rows derive from LiveCodeBench, by their fields or manifests."""
         stages = {manifest.get("settings", {}).get("stage") for _, manifest in lineage(self.path)}
-        return {"contest_id", "contest_date"} <= self.fields.keys() or LCB_STAGE in stages
+        return {"contest_id", "contest_date"} <= self.fields.keys() or livecodebench.STAGE in stages
 
 
 def model_card(folder: Path, name: str, runs: Sequence[EvaluatedRun], licence: str | None) -> str:

@@ -25,6 +25,7 @@ FUNCTIONAL: tuple[Functional, ...] = get_args(Functional)
 
 CUTS = ("\nExample 1:\n\n", "\nSample Input 1\n\n")
 HUB_NAME = "livecodebench/code_generation_lite"
+STAGE = "tasks from LiveCodeBench"  # in manifests
 DEFAULT_INPUT = "test6.jsonl"
 DEFAULT_OUTPUT = "data/lcb_v6.jsonl"
 OUTSIDE = "outside the dates"
@@ -237,7 +238,7 @@ def build_lcb(
     rows = convert_rows(source, output, made, unit="problems", on_bad_row=on_bad_row, progress=progress)
     vars(summary).update(vars(rows))
     recorded = {
-        "stage": "tasks from LiveCodeBench",
+        "stage": STAGE,
         "start": settings.start and settings.start.isoformat(),
         "end": settings.end and settings.end.isoformat(),
         "functional": settings.functional,

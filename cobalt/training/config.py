@@ -223,7 +223,8 @@ def check_inputs(config: Any) -> None:
             + ("is required" if mixes else "belongs to recipes that mix them in (cobalt.ptb.mix)")
         )
     scoring.reward_profile(cobalt.reward_profile)
-    functions, here = method.check(config), method.with_files(config)
+    here = method.with_files(config)
+    functions = method.check(config, here)
     own_update.check_advantage(here, functions.get("advantage"))
     check_own(here)
     if cobalt.method == "offline":

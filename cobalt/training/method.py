@@ -83,16 +83,17 @@ def with_files(config: Any) -> Any:
     return made
 
 
-def check(config: Any) -> dict[str, Own]:
+def check(config: Any, near: Any = None) -> dict[str, Own]:
     """`functions` of a composed configuration, in a process that has not the recipe's folder in its path;
-    leaves in ``cobalt.functions`` what they are: spec, place, hash of the source, constants.
+    leaves in ``cobalt.functions`` what they are: spec, place, hash of the source, constants. ``near``:
+    `with_files` of it, where that is there already.
     """
     from omegaconf import OmegaConf, open_dict
 
     path = sys.path.copy()
     try:
-        near: Any = OmegaConf.to_container(with_files(config).cobalt, resolve=True)
-        found = functions(near)
+        settings: Any = OmegaConf.to_container((near or with_files(config)).cobalt, resolve=True)
+        found = functions(settings)
     finally:
         sys.path[:] = path  # without the folders of files that were looked into
     with open_dict(config):

@@ -28,6 +28,12 @@ def write(path, rows):
     return path
 
 
+def judging(source, tasks, output, workers):
+    """Flags of the evaluation."""
+    files = ["-i", str(source), "--tasks", str(tasks), "-o", str(output)]
+    return [*files, "--evaluator", "local", "--workers", str(workers)]
+
+
 def lines(key="task_id", field="solution", *pairs):
     return [{key: task, field: code} for task, code in pairs]
 
@@ -188,18 +194,7 @@ def test_tests_that_are_code_and_the_flags_of_judging(tmp_path, capsys):
     tasks = write(tmp_path / "tasks.jsonl", [*CODE_TASKS, CODE_TASKS[0] | {"task_id": "none"}])
     given = [{"task_id": row["task_id"], **sample} for sample, _ in CODES for row in CODE_TASKS]
     source, output = write(tmp_path / "s.jsonl", given), tmp_path / "out.jsonl"
-    args = [
-        "-i",
-        str(source),
-        "--tasks",
-        str(tasks),
-        "-o",
-        str(output),
-        "--evaluator",
-        "local",
-        "--workers",
-        "2",
-    ]
+    args = judging(source, tasks, output, workers=2)
     assert evaluate.main(args) == 0
     for _, row in read_rows(output):
         assert [rate == [1.0] for rate in row["all_pass_rates"]] == [passes for _, passes in CODES], row[
@@ -253,19 +248,7 @@ def test_functional_problems_of_livecodebench_are_called(tmp_path):
     source = write(tmp_path / "s.json", lines("question_id", "code_list", ("q", codes)))
     for more, wanted in (([], [1, 1, 0]), (["--compare", "livecodebench", "--suite", "all"], [1, 0, 0])):
         output = str(tmp_path / f"{len(more)}.jsonl")
-        args = [
-            "-i",
-            str(source),
-            "--tasks",
-            str(tasks),
-            "-o",
-            output,
-            "--evaluator",
-            "local",
-            "--workers",
-            "1",
-        ]
-        assert evaluate.main([*args, *more]) == 0
+        assert evaluate.main([*judging(source, tasks, output, workers=1), *more]) == 0
         assert [[rate for (rate,) in row["all_pass_rates"]] for _, row in read_rows(output)] == [wanted]
 
 

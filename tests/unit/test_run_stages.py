@@ -111,13 +111,8 @@ def test_a_recipe_of_ones_own_trains_on_what_its_base_does(tmp_path, capsys, bas
     with job(tmp_path / "out", file=file) as found:
         made = {stage.name: stage for stage in (*data_stages(found), *training_stages(found))}
         assert list(made) == ["data", *stages, "parquet", "train", "train_single"]
-        kind = {
-            "stored": "parquet/groups",
-            "revisions": "parquet/groups",
-            "contexts": "parquet/train",
-            "statements": "parquet_single/train",
-        }
-        assert found.path(f"{kind[rows]}.parquet") in made["train"].inputs
+        kind = {"contexts": "parquet/train", "statements": "parquet_single/train"}
+        assert found.path(f"{kind.get(rows, 'parquet/groups')}.parquet") in made["train"].inputs
         assert found.path("parquet_single/train.parquet") in made["train_single"].inputs
         assert "cobalt.trains_on=statements" in made["train_single"].settings["overrides"]
         assert check_composed(found).cobalt.recipe == "mine"
