@@ -13,6 +13,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+from cobalt.bench.record import take_over, write_record
 from cobalt.bench.schedule import Bench, Plan, name_of
 from cobalt.bench.table import AT, Results, draw, markdown, page, write_page
 from cobalt.bench.trial import by_task
@@ -66,11 +67,19 @@ def _flags() -> Parser:
         "--set", action="append", default=[], metavar="SECTION.KEY=VALUE", dest="settings",
         help="change the configuration (not its training, which is the recipe's); may be repeated",
     )  # fmt: skip
+    add.add_argument(
+        "--record", type=Path, metavar="FILE", help="take over what `table --write` recorded (PAGE.json.gz)"
+    )
     add.add_argument("--dry_run", action="store_true", help="check everything, print the plan, stop")
     what = "the tables and the picture of what is there"
     add = words.add_parser("table", help=what, description=what, formatter_class=flags.formatter_class)
     add.add_argument("--out", type=Path, default=OUT, help="folder of the bench")
-    add.add_argument("--write", type=Path, metavar="PAGE", help="put them into a page, its picture beside it")
+    add.add_argument(
+        "--write",
+        type=Path,
+        metavar="PAGE",
+        help="put them into a page, its picture and a record of all results beside it",
+    )
     return flags
 
 
@@ -107,11 +116,13 @@ def _methods(args: argparse.Namespace) -> int:
     except SettingsChanged as error:
         differ = str(error).partition("Nothing was changed")[0]
         raise SettingsChanged(f"{differ}Nothing was changed. Give another --out for another bench.") from None
-    for line in _plan_lines(bench):
-        print(line, flush=True)
     if args.dry_run:
+        print("\n".join(_plan_lines(bench)))
         return 0
     with folder.opened(fresh=False):
+        if args.record:
+            print(f"{take_over(args.record, plan.out)} results of {args.record}", flush=True)
+        print("\n".join(_plan_lines(bench)), flush=True)
         atomic_write(plan.out / "bench.json", json.dumps(_about(plan, first), indent=1) + "\n")
         _reference(plan, first)
         done = bench.run()
@@ -216,5 +227,7 @@ def _table(out: Path, write: Path | None) -> int:
     picture = write.with_suffix(".png")
     drawn = draw(results, picture)
     write_page(write, page(results, picture.name if drawn else None))
-    print(f"{write}{f' and {picture}' if drawn else ''}: {sum(map(len, results.found.values()))} trainings")
+    write_record(out, record := write.with_suffix(".json.gz"))
+    count = sum(map(len, results.found.values()))
+    print(f"{write}{f', {picture}' if drawn else ''} and {record}: {count} trainings")
     return 0

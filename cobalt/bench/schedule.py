@@ -101,7 +101,10 @@ class Bench:
             found: dict[str, Any] = json.loads(Path(request.result).read_text(encoding="utf-8"))
         except (OSError, ValueError):
             return None
-        if "error" in found or any(found.get(name) != _plain(request)[name] for name in _SAME):
+        asked = _plain(request)
+        if "error" in found or any(found.get(name) != asked[name] for name in _SAME):
+            return None
+        if name_of(found["method"]) != name_of(request.method):
             return None
         if request.result not in self._known:
             with request.job() as job:
@@ -245,7 +248,7 @@ class Bench:
 
 
 # What a result must have in common with what is asked for; what decides the training is in its basis.
-_SAME = ("method", "rate", "seed", "samples", "seconds", "anchor", "sets", "dialogues")
+_SAME = ("rate", "seed", "samples", "seconds", "anchor", "sets", "dialogues")
 
 
 def _plain(request: Request) -> dict[str, Any]:

@@ -1,5 +1,6 @@
 """The bench of methods: accounts, budgets, the order of the work, resumption after kill -9, tables."""
 
+import gzip
 import json
 import os
 import runpy
@@ -13,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from cobalt.bench.cli import main
+from cobalt.bench.record import take_over, write_record
 from cobalt.bench.schedule import Bench, Plan
 from cobalt.bench.spent import Ledger, Spent, account, programs, reached
 from cobalt.bench.table import BEGIN, END, Results, draw, markdown, page, write_page
@@ -169,6 +171,24 @@ def test_rates_are_chosen_then_the_anchor_sets_the_budget_and_a_failure_stops_no
     assert any("verpo: rate 0.0001 FAILED: it diverged" in text for text in said)
     again = Bench(bench.plan, say=said.append, trial=[fake])
     assert again.left()[1:] == (2, 2)  # only what failed is tried again
+
+
+def test_another_machine_goes_on_from_a_record(tmp_path, fake):
+    out, other, record = tmp_path / "b", tmp_path / "other", tmp_path / "page.json.gz"
+    bench = Bench(plan(out, "verpo", "cobalt"), say=print, trial=[fake])
+    bench.run()
+    about = {"methods": ["verpo", "cobalt", str(tmp_path / "mine.yaml")], "seeds": 2}
+    (out / "bench.json").write_text(json.dumps(about))
+    (out / "reference.json").write_text(json.dumps({"tasks": {}, "groups": {}}))
+    write_record(out, record)
+    assert str(tmp_path) not in gzip.decompress(record.read_bytes()).decode()
+    assert take_over(record, other) == 4 and take_over(record, other) == 0
+    again = Bench(plan(other, "verpo", "cobalt"), say=print, trial=[fake])
+    assert again.left()[1:] == (2, 2) and again.seconds() == 90.0  # what failed is not in a record
+    assert Bench(plan(other, "cobalt", steps=3), say=print).left()[1:] == (2, 2)  # other samples: none of it
+    record.write_bytes(b"{}")
+    with pytest.raises(InputError, match="no record of a bench"):
+        take_over(record, other)
 
 
 def test_without_the_anchor_there_is_no_budget_but_there_are_trainings(tmp_path, fake):
