@@ -161,7 +161,7 @@ def page(results: Results, picture: str | None = None) -> str:
     budget = {each["seconds"] for each in every if each["seconds"] is not None}
     lines = [
         f"Trainings that have ended: {len(every)} of {len(about['methods']) * about['seeds']} "
-        f"({ended[0]} to {ended[-1]}). Made by",
+        f"({' to '.join(sorted({ended[0], ended[-1]}))}). Made by",
         "",
         f"<!-- run: long -->\n```bash\n{about['command']}\n```",
         "",
@@ -204,12 +204,14 @@ def draw(results: Results, path: Path) -> bool:
     numbers = {name: number for number, name in enumerate([row.name for row in right] or by_name, 1)}
     figure = Figure(figsize=(11, max(3.6, 0.32 * len(numbers) + 1.2)), layout="constrained")
     left, other = figure.subplots(1, 2, width_ratios=(1.25, 1))
-    for name, row in by_name.items():
-        if row.gain:
-            _bar(left, row.gain, row.mean_of("cpu_s"), upright=True)
-            text = str(numbers.setdefault(name, len(numbers) + 1))
-            place = row.mean_of("cpu_s"), 100 * row.gain.mean
-            left.annotate(text, place, (5, 4), textcoords="offset points", fontsize=9)
+    shown = sorted((row for row in by_name.values() if row.gain), key=lambda row: row.mean_of("cpu_s"))
+    for row in shown:
+        _bar(left, row.gain, row.mean_of("cpu_s"), upright=True)
+    for number, row in enumerate(shown):  # numbers of neighbours take turns above and below
+        text = str(numbers.setdefault(row.name, len(numbers) + 1))
+        place = row.mean_of("cpu_s"), 100 * (row.gain.mean if row.gain else 0)
+        offset = ((5, 4), (5, -12), (-13, 4), (-13, -12))[number % 4]
+        left.annotate(text, place, offset, textcoords="offset points", fontsize=9)
     left.set(xlabel="CPU seconds, data included", ylabel="points over the reference, last turn")
     left.set_title("equal samples", loc="left", fontsize=10)
     for number, row in enumerate(right):
