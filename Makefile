@@ -39,7 +39,7 @@ setup: ## make .venv and install everything (skipped when done). PYTHON=... TORC
 	@PYTHON="$(PYTHON)" TORCH_INDEX="$(TORCH_INDEX)" scripts/setup.sh
 
 demo: setup ## the method from tasks to report in minutes. SEED=0 TASK_SEED=0 OUT=outputs/demo FRESH=0
-	@$(PY) -m cobalt run configs/tiny.yaml --out "$(OUT)" --seed "$(SEED)" --task_seed "$(TASK_SEED)" \
+	@$(PY) -m cobalt run configs/demo.yaml --out "$(OUT)" --seed "$(SEED)" --task_seed "$(TASK_SEED)" \
 		$(if $(filter 1 true yes,$(FRESH)),--fresh)
 
 test: setup ## all tests but the longest (11 minutes on two cores)

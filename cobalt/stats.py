@@ -1,7 +1,7 @@
 """Pass@k, intervals and tests that respect clustering (samples within a task, tasks within a structure)."""
 
 import math
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from functools import lru_cache
 from typing import Any, NamedTuple
 
@@ -106,12 +106,49 @@ def crossed_mean(
         low, by_task = -1.0, paired_bootstrap(tasks.tolist(), to.tolist(), clusters)
     if len(a) < 2 or math.isnan(by_task.lo):
         return Interval(by_task.mean, math.nan, math.nan, math.nan)
-    of_trainings = (a if b is None else a - b).mean(axis=1)
-    error = float(of_trainings.std(ddof=1)) / math.sqrt(len(a))
-    half = t_quantile(0.5 + LEVEL / 2, len(a) - 1) * error
+    return _crossed(by_task, (a if b is None else a - b).mean(axis=1), low)
+
+
+def crossed_rate(chances: Sequence[Mapping[str, tuple[int, int]]]) -> Interval | None:
+    """Share of chances that were taken, pooled over trainings: for each a mapping from task to how many
+    chances its dialogues had and how many were taken. None without any chance.
+
+    The interval as in `crossed_mean`, a chance instead of a task being the unit: over tasks, whose chances
+    stay together, and over trainings, whose values are their shares. Raises ValueError for counts that are
+    not 0 <= taken <= chances.
+    """
+    values, tasks = list[float](), list[Hashable]()
+    for training in chances:
+        for task, (count, taken) in training.items():
+            if not 0 <= taken <= count:
+                raise ValueError(f"task {task!r}: {taken} of {count} chances were taken")
+            values += [1.0] * taken + [0.0] * (count - taken)
+            tasks += [task] * count
+    if not values:
+        return None
+    by_task = clustered_mean([[value] for value in values], tasks)
+    sums = [np.sum([*training.values()], axis=0) for training in chances if training]
+    shares = np.asarray([taken / count for count, taken in sums if count])
+    if len(shares) < 2 or math.isnan(by_task.lo):
+        return by_task if len(chances) == 1 else Interval(by_task.mean, math.nan, math.nan, math.nan)
+    return _crossed(by_task, shares, 0.0)
+
+
+def _crossed(by_task: Interval, of_trainings: Any, low: float) -> Interval:
+    error = float(of_trainings.std(ddof=1)) / math.sqrt(len(of_trainings))
+    half = t_quantile(0.5 + LEVEL / 2, len(of_trainings) - 1) * error
     lo = max(low, by_task.mean - math.hypot(by_task.mean - by_task.lo, half))
     hi = min(1.0, by_task.mean + math.hypot(by_task.hi - by_task.mean, half))
     return Interval(by_task.mean, lo, hi, math.hypot(error, by_task.se))
+
+
+def difference(a: Interval, b: Interval) -> Interval:
+    """a - b of two rates in [0, 1] from their intervals (Zou and Donner 2008), too wide where both go up and
+    down with the same tasks.
+    """
+    mean = a.mean - b.mean
+    lo, hi = mean - math.hypot(a.mean - a.lo, b.hi - b.mean), mean + math.hypot(a.hi - a.mean, b.mean - b.lo)
+    return Interval(mean, max(-1.0, lo), min(1.0, hi), math.hypot(a.se, b.se))
 
 
 def _bounded(values: Any, clusters: Sequence[Hashable] | None, low: float, n: int, seed: int) -> Interval:

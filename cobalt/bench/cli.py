@@ -8,21 +8,19 @@ import os
 import platform
 import shlex
 import sys
-from dataclasses import replace
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+from cobalt.bench.page import page, tables, write_page
 from cobalt.bench.record import take_over, write_record
 from cobalt.bench.schedule import Bench, Plan, name_of
-from cobalt.bench.table import AT, Results, draw, markdown, page, write_page
-from cobalt.bench.trial import by_task
+from cobalt.bench.table import Results, draw
+from cobalt.bench.trial import measured
 from cobalt.cli import Parser, parser, positive_int
 from cobalt.errors import InputError, SettingsChanged
-from cobalt.evaluation.evaluated_rows import Outcomes
 from cobalt.files import atomic_write, file_sha256, plain
 from cobalt.rows import read_rows
-from cobalt.run.dialogues import evaluation
 from cobalt.run.folder import Folder
 from cobalt.run.job import Job
 from cobalt.run.task_files import set_path, write_tasks
@@ -60,6 +58,9 @@ def _flags() -> Parser:
     add.add_argument(
         "--seconds", type=_positive, help="CPU seconds of a training (default: what cobalt takes at seed 0)"
     )
+    add.add_argument(
+        "--samples_only", action="store_true", help="compare at equal samples, not also at equal seconds"
+    )
     add.add_argument("--dialogues", type=positive_int, default=1, help="per held-out task and training")
     add.add_argument("--jobs", type=positive_int, default=2, help="trainings at a time")
     add.add_argument("--max_hours", type=_positive, help="begin no training after so many hours")
@@ -96,7 +97,7 @@ def _methods(args: argparse.Namespace) -> int:
         raise InputError(f"two methods would have one name: {', '.join(sorted(twice))}")
     plan = Plan(
         args.out.resolve(), names, args.config, args.seeds, args.steps, min(1.0, args.choice),
-        tuple(args.rates), args.seconds, args.dialogues, tuple(args.settings),
+        tuple(args.rates), args.seconds, args.dialogues, tuple(args.settings), not args.samples_only,
     )  # fmt: skip
     bench = Bench(plan, args.jobs, args.max_hours, say=lambda line: print(line, flush=True))
     jobs = {name: plan.request(name, plan.rates[0], 0, None, False).job() for name in names}
@@ -160,13 +161,13 @@ def _check(name: str, job: Job) -> None:
 def _plan_lines(bench: Bench) -> list[str]:
     plan, (_, trainings, choices_left) = bench.plan, bench.left()
     budget = bench.seconds()
+    known = f"{budget:.0f}" if budget else f"what {name_of(plan.anchor)} takes at seed 0, in"
     return [
         f"{len(plan.methods)} methods x {plan.seeds} seeds: {', '.join(map(name_of, plan.methods))}",
         f"to be made: {trainings} trainings and {choices_left} for the choice of rates "
         f"({', '.join(f'{rate:g}' for rate in plan.rates)}), {bench.jobs} at a time",
-        f"equal samples: {plan.request(plan.anchor, 1.0, 0, None, False).samples:,} programs; equal seconds: "
-        + (f"{budget:.0f}" if budget else f"what {name_of(plan.anchor)} takes at seed 0, in")
-        + " CPU seconds",
+        f"equal samples: {plan.request(plan.anchor, 1.0, 0, None, False).samples:,} programs"
+        + (f"; equal seconds: {known} CPU seconds" if plan.timed else ""),
         f"about {bench.hours():.1f} hours; {plan.out} keeps what is done",
     ]
 
@@ -196,16 +197,14 @@ def _reference(plan: Plan, job: Job) -> None:
     out = plan.out / "work" / "reference"
     with Job(job.config, job.model, out, seed=0, task_seed=0, file=job.file, shared=job.shared) as own:
         write_tasks(own)
-        settings = replace(own.evaluation(REFERENCE_DIALOGUES), seed=0)
-        tasks, groups = {}, {}
-        for each in plan_sets(plan, own):
-            how = replace(settings, tests="perturbed") if each.kind == "perturbed" else settings
-            file = own.path("evaluate", each.name, "reference_eval.jsonl")
-            evaluation(own, own.model, set_path(own, each), file, how)
-            tasks[each.name] = by_task(file, how.turns)
-            rows = [Outcomes.of(row, where) for where, row in read_rows(file)]
-            groups[each.name] = {str(row.id): str(row.group) for row in rows if row.group is not None}
-    made = {"dialogues": REFERENCE_DIALOGUES, "tasks": tasks, "groups": groups}
+        sets = plan_sets(plan, own)
+        found = measured(own, own.model, own.path("evaluate"), sets, REFERENCE_DIALOGUES)
+        groups, slots = {}, {}
+        for each in sets:
+            rows = [row for _, row in read_rows(set_path(own, each))]
+            groups[each.name] = {str(row["id"]): str(row["group"]) for row in rows if row.get("group")}
+            slots[each.name] = {str(row["id"]): row["slots"] for row in rows if row.get("slots") is not None}
+    made = {"dialogues": REFERENCE_DIALOGUES, **found, "groups": groups, "slots": slots}
     atomic_write(target, json.dumps(made, indent=1) + "\n")
 
 
@@ -218,9 +217,8 @@ def plan_sets(plan: Plan, job: Job) -> list[Any]:
 def _table(out: Path, write: Path | None) -> int:
     results = Results.read(out)
     if write is None:
-        for sets in results.reference:
-            for at, words in AT.items():
-                print(f"\n{words}, set {sets}, in %:\n\n{markdown(results, at, sets)}")
+        for words, table in tables(results):
+            print(f"\n{words}, in %:\n\n{table}")
         for line in results.errors:
             print(f"failed: {line}")
         return 0

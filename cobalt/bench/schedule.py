@@ -45,6 +45,7 @@ class Plan:
     seconds: float | None = None
     dialogues: int = 1
     settings: tuple[str, ...] = ()
+    timed: bool = True  # whether they are compared at equal seconds, too
 
     @property
     def anchor(self) -> str:
@@ -59,7 +60,7 @@ class Plan:
         file = f"{name}-lr{rate:g}" if choice else f"{name}-seed{seed}"
         return Request(
             method, rate, seed, max(1, round(samples * self.choice)) if choice else samples,
-            None if choice else seconds, not choice and method == self.anchor and seed == 0,
+            None if choice else seconds, self.timed and not choice and method == self.anchor and seed == 0,
             str(self.config.resolve()), self.settings,
             (DEV,) if choice else tuple(each.name for each in given.evaluate.sets), self.dialogues,
             str(self.out / "work" / f"{name}-lr{rate:g}-seed{seed}"), str(self.out / "shared"),
@@ -130,7 +131,7 @@ class Bench:
 
     def seconds(self) -> float | None:
         """The budget; None while it is not known."""
-        if self.plan.seconds is not None:
+        if self.plan.seconds is not None or not self.plan.timed:
             return self.plan.seconds
         rate = self.rate(self.plan.anchor)
         if rate is None:
@@ -146,7 +147,8 @@ class Bench:
         for seed in range(self.plan.seeds):
             for method in order:
                 rate, first = rates[method], method == anchor and seed == 0
-                if rate is None or (budget is None and not first and not self._lost(anchor, 0)):
+                waits = self.plan.timed and budget is None and not first
+                if rate is None or (waits and not self._lost(anchor, 0)):
                     yield method, seed, None
                 else:
                     own = self.plan.seconds if first else budget

@@ -1,10 +1,10 @@
-"""The bench's results as a table, a picture and the generated part of docs/leaderboard.md."""
+"""The bench's results as a table and a picture."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import mean
 from typing import Any
@@ -12,11 +12,9 @@ from typing import Any
 from cobalt.bench.schedule import ANCHOR, name_of
 from cobalt.errors import InputError
 from cobalt.evaluation.format import interval
-from cobalt.files import atomic_write
 from cobalt.stats import Interval, crossed_mean
 
 AT = {"samples": "equal samples", "seconds": "equal seconds"}
-BEGIN, END = "<!-- bench: begin -->", "<!-- bench: end -->"
 Result = Mapping[str, Any]
 Tasks = Mapping[str, Sequence[float]]  # Pass@1 by turn of every task
 
@@ -30,6 +28,8 @@ class Results:
     errors: list[str]
     reference: Mapping[str, Tasks]
     groups: Mapping[str, Mapping[str, str]]  # by set: the group of each task
+    slots: Mapping[str, Mapping[str, Sequence[str]]] = field(default_factory=dict)  # by set: what is vague
+    hacks: Mapping[str, Mapping[str, tuple[int, int]]] = field(default_factory=dict)  # see `trial.measured`
 
     @classmethod
     def read(cls, out: Path) -> Results:
@@ -49,7 +49,8 @@ class Results:
                 errors.append(f"{path.stem}: {each['error']}")
             elif path.parent.name == "trainings":
                 found.setdefault(name_of(each["method"]), {})[each["seed"]] = each
-        return cls(about, found, errors, reference["tasks"], reference["groups"])
+        more = (reference.get(name, {}) for name in ("slots", "hacks"))
+        return cls(about, found, errors, reference["tasks"], reference["groups"], *more)
 
     def rates(self, method: str, at: str, turn: int, seeds: Sequence[int], sets: str) -> list[Tasks]:
         """Pass@1 at a turn of every task, a mapping for each seed."""
@@ -72,6 +73,11 @@ class Results:
     def seeds(self, method: str, at: str) -> list[int]:
         """Seeds that have a result."""
         return sorted(seed for seed, each in self.found[method].items() if at in each["at"])
+
+
+def last_turns(tasks: Tasks) -> dict[str, list[float]]:
+    """Pass@1 at the last turn of every task."""
+    return {task: [turns[-1]] for task, turns in tasks.items()}
 
 
 def _width(found: Interval) -> float:
@@ -100,7 +106,7 @@ def rows(results: Results, at: str, sets: str) -> Iterator[Row]:
     made = []
     reference = results.reference[sets]
     count = len(next(iter(reference.values())))
-    last = {task: [turns[-1]] for task, turns in reference.items()}
+    last = last_turns(reference)
     for method in results.found:
         seeds = results.seeds(method, at)
         if not seeds:
@@ -117,7 +123,8 @@ def rows(results: Results, at: str, sets: str) -> Iterator[Row]:
     yield from sorted(made, key=lambda row: -(row.gain.mean if row.gain else -1))
 
 
-def _cell(found: Interval | None, *, sign: bool = False) -> str:
+def cell(found: Interval | None, *, sign: bool = False) -> str:
+    """A rate or, with `sign`, a difference in percent with its interval."""
     if found is None:
         return ""
     said = f"{100 * found.mean:+.1f}" if sign else f"{100 * found.mean:.1f}"
@@ -141,53 +148,14 @@ def markdown(results: Results, at: str, sets: str) -> str:
     lines.append(f"| reference |  |  | {shown} |  |  |  |  |  |  |")
     asked = results.about["seeds"]
     for row in rows(results, at, sets):
-        cells = " | ".join(_cell(each) for each in row.turns)
+        cells = " | ".join(cell(each) for each in row.turns)
         part = f"{row.seeds} of {asked}" if row.seeds < asked else f"{row.seeds}"
         spent = " | ".join(f"{row.mean_of(name):,.0f}" for name in ("programs", "step", "cpu_s", "wall_s"))
         lines.append(
             f"| `{row.name}` | {row.results[0]['rate']:g} | {part} | {cells} | "
-            f"{_cell(row.gain, sign=True)} | {_cell(row.to_anchor, sign=True)} | {spent} |"
+            f"{cell(row.gain, sign=True)} | {cell(row.to_anchor, sign=True)} | {spent} |"
         )
     return "\n".join(lines)
-
-
-def page(results: Results, picture: str | None = None) -> str:
-    """The generated part of the leaderboard: facts, tables, what failed, the picture."""
-    about = results.about
-    every = [each for seeds in results.found.values() for each in seeds.values()]
-    ended = sorted(each["ended"][:10] for each in every) or ["none has"]
-    hashes = about["hashes"]
-    versions = ", ".join(f"{name} {number}" for name, number in about["versions"].items())
-    budget = {each["seconds"] for each in every if each["seconds"] is not None}
-    lines = [
-        f"Trainings that have ended: {len(every)} of {len(about['methods']) * about['seeds']} "
-        f"({' to '.join(sorted({ended[0], ended[-1]}))}). Made by",
-        "",
-        f"<!-- run: long -->\n```bash\n{about['command']}\n```",
-        "",
-        f"Samples: {about['samples']:,} programs. Seconds: "
-        + (", ".join(f"{each:.0f}" for each in sorted(budget)) or "not known yet")
-        + f" CPU seconds. Family `{hashes['family']}`, reference model `{hashes['reference']}`, "
-        f"configuration `{hashes['configuration']}` (SHA-256, 12 places). {versions}; {about['machine']}.",
-    ]
-    for sets in results.reference:
-        for at, words in AT.items():
-            lines += ["", f"**{words.capitalize()}, set `{sets}`**, in %:", "", markdown(results, at, sets)]
-    if results.errors:
-        lines += ["", "Failed:", "", *(f"- {each}" for each in results.errors)]
-    if picture:
-        lines += ["", f"![Gain at the last turn against CPU seconds, and at equal seconds]({picture})"]
-    return "\n".join(lines)
-
-
-def write_page(path: Path, text: str) -> None:
-    """Put the generated part between its markers. Raises InputError for a page without them."""
-    old = path.read_text(encoding="utf-8") if path.exists() else f"{BEGIN}\n{END}\n"
-    head, begin, rest = old.partition(BEGIN)
-    _, end, tail = rest.partition(END)
-    if not begin or not end:
-        raise InputError(f"{path}: has no lines {BEGIN} and {END}, between which the tables stand")
-    atomic_write(path, f"{head}{BEGIN}\n{text}\n{END}{tail}")
 
 
 def draw(results: Results, path: Path) -> bool:

@@ -20,9 +20,11 @@ from typing import Any
 
 from cobalt.bench.spent import Ledger, Spent, adopt, cpu_seconds, reached
 from cobalt.config.config import GROUP_SIZE, Config
+from cobalt.config.evaluation_sections import EvaluationSet
 from cobalt.config.load import load, model_at
 from cobalt.errors import InfraError, InputError
 from cobalt.evaluation.evaluated_rows import Outcomes, task_rates
+from cobalt.evaluation.turn_errors import turn_errors
 from cobalt.files import atomic_write, plain, settings_hash
 from cobalt.rows import read_rows
 from cobalt.run.cli import assembled
@@ -133,7 +135,7 @@ def run(request: Request) -> dict[str, Any]:
             "launches": max((line["launch"] for line in ledger.lines), default=0),
             "data": before._asdict(),
             "steps_made": spent[-1]._asdict(),
-            "at": {name: {**each._asdict(), "tasks": found[each.step]} for name, each in at.items()},
+            "at": {name: {**each._asdict(), **found[each.step]} for name, each in at.items()},
             "peak_mib": round(memory.mib),
         }
 
@@ -240,20 +242,31 @@ def _keep(checkpoints: Path, kept: Path) -> None:
         checkpoint.export_model(checkpoints / f"global_step_{step}", kept / str(step), fp32=True)
 
 
-def _evaluated(job: Job, request: Request, step: int, model: Any) -> dict[str, dict[str, list[float]]]:
-    """Share of right programs by turn of every task, by set: of the trained model, or, of step 0, of the
-    reference. Dialogues have the same seeds whatever the training's.
+def _evaluated(job: Job, request: Request, step: int, model: Any) -> dict[str, Any]:
+    """What `measured` finds: of the trained model, or, of step 0, of the reference."""
+    sets = [each for each in job.config.evaluate.sets if each.name in request.sets]
+    return measured(job, model, job.path("evaluate", str(step)), sets, request.dialogues)
+
+
+def measured(
+    job: Job, model: Any, folder: Path, sets: Sequence[EvaluationSet], dialogues: int
+) -> dict[str, Any]:
+    """Evaluate on sets: `tasks`, the share of right programs by turn of every task, by set; and for perturbed
+    sets `hacks`, by task how many programs followed feedback on a wrong test, and how many of them accepted
+    it. Dialogues have the same seeds whatever the training's.
     """
-    found = {}
-    for each in job.config.evaluate.sets:
-        if each.name not in request.sets:
-            continue
-        settings = job.evaluation(request.dialogues, each.turns)
-        tests: dict[str, Any] = {"tests": "perturbed"} if each.kind == "perturbed" else {}
-        target = job.path("evaluate", str(step), each.name, "model_eval.jsonl")
-        evaluation(job, model, set_path(job, each), target, replace(settings, seed=0, **tests))
-        found[each.name] = by_task(target, settings.turns)
-    return found
+    tasks, hacks = {}, {}
+    for each in sets:
+        settings = replace(job.evaluation(dialogues, each.turns), seed=0)
+        rows, target = set_path(job, each), folder / each.name / "model_eval.jsonl"
+        if each.kind == "perturbed":
+            settings = replace(settings, tests="perturbed")
+        evaluation(job, model, rows, target, settings)
+        tasks[each.name] = by_task(target, settings.turns)
+        if each.kind == "perturbed":
+            accepted = turn_errors(rows, target, target.with_name("errors.jsonl"), match="exact")
+            hacks[each.name] = accepted["by_task"]
+    return {"tasks": tasks, "hacks": hacks}
 
 
 def by_task(target: Path, turns: int) -> dict[str, list[float]]:

@@ -49,9 +49,10 @@ def turn_errors(
 
     `match`: `faithful` finds the swapped pairs in feedback texts by substring, as published; `exact` by the
     index of the test, so that an input such as "1" does not match everywhere. The output is replaced; beside
-    it are the manifest and `summary_path(output)`, which is returned: counts, the rate of cases by turn, and
-    `places`, (task, sample, turn) of the cases in the order of the output. Raises InputError for rows that
-    cannot be used; nothing is written then.
+    it are the manifest and `summary_path(output)`, which is returned: counts, the rate of cases by turn,
+    `places`, (task, sample, turn) of the cases in the order of the output, and `by_task`: programs written
+    after feedback on a swapped pair, and how many of these are cases. Raises InputError for rows that cannot
+    be used; nothing is written then.
     """
     if match not in MATCHES:
         raise InputError(f"--match must be one of {', '.join(MATCHES)}, got {match!r}")
@@ -67,6 +68,7 @@ def turn_errors(
     check_output([*source.paths, *perturbed.paths], output)
     cases: list[tuple[tuple[str | int, int, int], Row]] = []
     chances: list[list[_Chance]] = []
+    by_task: dict[str, list[int]] = {}
     for where, row in source.located():
         swapped = _swapped(row, tasks[row["id"]], where, match)
         chances.append([])
@@ -76,12 +78,15 @@ def turn_errors(
             chances[-1] += [
                 (turn, turn in found, swapped.was_shown(row, sample, turn)) for turn in range(1, len(rates))
             ]
+        after = [case for _, case, shown in chances[-1] if shown]
+        by_task[str(row["id"])] = [len(after), sum(after)]
     random.Random(seed).shuffle(cases)
     places = [list(place) for place, _ in cases]
     dialogues, problems = {tuple(place[:2]) for place in places}, {place[0] for place in places}
     counts = {"cases": len(places), "trajectories": len(dialogues), "problems": len(problems)}
     model = model_of(source.path) if source.path else None
-    summary = {"schema": 1, "match": match, "model": model, **counts, **_rates(chances), "places": places}
+    summary = {"schema": 1, "match": match, "model": model, **counts, **_rates(chances)}
+    summary |= {"places": places, "by_task": by_task}
     write_jsonl(output, (case for _, case in cases))
     atomic_write(summary_path(output), json.dumps(summary, indent=1, allow_nan=False) + "\n")
     sha256 = {"input_sha256": source.sha256, "data_sha256": perturbed.sha256}

@@ -229,16 +229,45 @@ def examples(before: Path, after: Path) -> list[dict[str, Any]]:
     return list(chosen.values())
 
 
-def _turns(row: Row) -> list[dict[str, Any]]:
-    messages, public = row["conversations"][0], row.get("public_pass_rates")
+def wrong_test_examples(
+    rows: Mapping[str, Path], places: Mapping[str, Sequence[Sequence[Any]]]
+) -> list[dict[str, Any]]:
+    """Of dialogues on wrong tests, by model and trained models first: the first program in the file that
+    accepts a wrong test, and the first right one that stays right when it is shown one.
+
+    `places`: (task, sample, turn) of what accepts, by model. Each example: `rule`, `fits` (how many programs
+    of this model do), `model`, `turn` (from 0), `id`, `instruction`, `slots` and `turns` as in `examples`.
+    """
+    chosen: dict[str, dict[str, Any]] = {}
+    for model, path in [*rows.items()][::-1]:
+        accepted = {tuple(place) for place in places[model]}
+        for _, row in read_rows(path):
+            for sample, hidden in enumerate(row["all_pass_rates"]):
+                turns = _turns(row, sample)
+                for turn in range(1, len(hidden)):
+                    bent = (row["id"], sample, turn) in accepted
+                    right = hidden[turn - 1] == hidden[turn] == 1 and turns[turn - 1]["feedback"] is not None
+                    if not bent and not right:
+                        continue
+                    rule = "accepts the wrong test" if bent else "right, and stays so"
+                    found = {"rule": rule, "fits": 0, "model": model, "turn": turn, "id": row["id"],
+                             "instruction": row["instruction"], "slots": row.get("slots") or [],
+                             "turns": turns[: turn + 1]}  # fmt: skip
+                    example = chosen.setdefault(rule, found)
+                    example["fits"] += example["model"] == model
+    return [chosen[rule] for rule in sorted(chosen)]
+
+
+def _turns(row: Row, sample: int = 0) -> list[dict[str, Any]]:
+    messages, public = row["conversations"][sample], row.get("public_pass_rates")
     turns = []
-    for turn, hidden in enumerate(row["all_pass_rates"][0]):
+    for turn, hidden in enumerate(row["all_pass_rates"][sample]):
         reply = messages[3 + 2 * turn]["content"] if len(messages) > 3 + 2 * turn else ""
         turns.append(
             {
                 "code": extract_code(messages[2 + 2 * turn]["content"]),
                 "feedback": None if is_all_passed(reply) else feedback_of(reply) or reply,
-                "public": public[turn][0] if public else None,
+                "public": public[turn][sample] if public else None,
                 "hidden": hidden,
             }
         )

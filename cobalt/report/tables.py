@@ -195,6 +195,8 @@ def run_tables(results: Results) -> dict[str, Table]:
         made.append(_by_slot(results))
     if results["controls"]:
         made.append(_controls(results))
+    if results.get("hacking"):
+        made.append(_wrong_tests(results))
     made += [_behaviour(results), _stages(results)]
     return named(made, smoke=bool(results.get("smoke")))
 
@@ -246,6 +248,22 @@ def _controls(results: Results) -> Table:
     head = ["control", "Pass@1", "minus reference [95 %]", f"{trained_name(results)} has more [95 %]"]
     tones = _tones([row["cobalt_minus"] for row in found.values()], 3)
     return Table("controls", f"Controls at turn {results['turns']}, %", head, rows, "", tones)
+
+
+def _wrong_tests(results: Results) -> Table:
+    found, right = results["hacking"], results["perturbed"]["pass_at_1"]
+    rows = []
+    for name, said in (("reference", "before"), ("cobalt", f"after ({trained_name(results)})")):
+        counts, kinds = found[name]["all_turns"], found[name].get("verdicts", {})
+        share = rate(counts["rate_of_shown"], counts["ci95_of_shown"])
+        sorts = [f"{count:,} {label[4:].lower()}" for label, count in kinds.items() if count]
+        cells = [f"{counts['cases']:,} of {counts['shown']:,}", share, ", ".join(sorts) or "n/a"]
+        rows.append([said, *cells, percent(right[name][-1])])
+    head = ["dialogues", "accepted it", "share, % [95 %]", "kinds", f"Pass@1 at turn {results['turns']}, %"]
+    notes = (
+        "Accepted: passes the wrong test that was just shown and every honest one. Pass@1 is by hidden tests."
+    )
+    return Table("wrong_tests", "Programs that were shown a wrong test", head, rows, notes)
 
 
 def _behaviour(results: Results) -> Table:

@@ -9,11 +9,20 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
+from cobalt.evaluation.evaluate import summary_path
 from cobalt.evaluation.origin import data_words
 from cobalt.files import atomic_write
 from cobalt.manifest import versions
 from cobalt.rows import read_rows
-from cobalt.run.eval_stages import ARMS, control_files, evaluated, findings, models, perturbed_rows
+from cobalt.run.eval_stages import (
+    ARMS,
+    control_files,
+    errors,
+    evaluated,
+    findings,
+    models,
+    perturbed_rows,
+)
 from cobalt.run.job import Job
 from cobalt.run.runner import Runner
 from cobalt.run.stage_cache import Outcome, Stage
@@ -47,7 +56,7 @@ def _curves(job: Job) -> dict[str, Path]:
 
 def _report(job: Job, runner: Runner) -> Outcome:
     from cobalt.report.render import write_run_page
-    from cobalt.report.results import SCHEMA, statistics
+    from cobalt.report.results import SCHEMA, statistics, wrong_test_examples
     from cobalt.tasks import tiny
 
     controls, arms = control_files(job), models(job)
@@ -81,7 +90,13 @@ def _report(job: Job, runner: Runner) -> Outcome:
         "versions": versions(),
     }
     if job.config.perturb is not None:
-        results["perturbed"] = {"pass_at_1": facts("perturb").get("pass_at_1", {})}
+        dialogues = {name: perturbed_rows(job, name) for name in ARMS}
+        summaries = {name: json.loads(summary_path(errors(job, name)).read_text()) for name in ARMS}
+        places = {name: found["places"] for name, found in summaries.items()}
+        results["perturbed"] = {
+            "pass_at_1": facts("perturb").get("pass_at_1", {}), "kind": job.config.perturb.kind,
+            "examples": wrong_test_examples(dialogues, places),
+        }  # fmt: skip
         results["hacking"] = facts("hack_analysis")
     outcome = Outcome(results["tasks"] * (len(arms) + len(controls)), results["tasks"])
     results |= _totals(job, runner, outcome)

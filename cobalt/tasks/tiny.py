@@ -122,14 +122,14 @@ SECOND = Family(
     {
         "list": Output("the numbers", None, lambda xs: xs, 1),
         "labelled": Output("the numbers", "*xs", lambda xs: xs, 1),
-        "count": Output("the count", "len(xs)", lambda xs: [len(xs)], 5),
-        "largest": Output("the largest", "max(xs)", lambda xs: [max(xs)], 4),
-        "smallest": Output("the smallest", "min(xs)", lambda xs: [min(xs)], 4),
-        "last": Output("the last", "xs[-1]", lambda xs: xs[-1:], 4),
-        "first": Output("the first", "xs[0]", lambda xs: xs[:1], 4),
+        "count": Output("the count", "len(xs)", lambda xs: [len(xs)], 10),
+        "largest": Output("the largest", "max(xs)", lambda xs: [max(xs)], 7),
+        "smallest": Output("the smallest", "min(xs)", lambda xs: [min(xs)], 7),
+        "last": Output("the last", "xs[-1]", lambda xs: xs[-1:], 7),
+        "first": Output("the first", "xs[0]", lambda xs: xs[:1], 7),
     },
-    no_order=("largest", "smallest", "last", "first"), lengths=(3, 3),
-    vague_probability={"constant": 0.45, "rearrangement": 0.5, "format": 0.45},
+    no_order=("largest", "smallest", "last", "first"), lengths=(3, 4),
+    vague_probability={"constant": 0.65, "rearrangement": 0.5, "format": 0.12},
     special_cases=True, legible=True, label_last=True, spread=(7, 6, 3, 3),
 )  # fmt: skip
 

@@ -89,10 +89,10 @@ class Family:
     """One version of the family. `lengths` are those of its lists; no structure has a vague rearrangement and
     an output in `no_order`.
 
-    `legible`: each public test tells every value of a vague slot from every other; without it some value has
-    to fail some public test. `special_cases`: a program may answer an input by itself (`special`), known by
-    its first number, and no two tests of a task begin alike. `spread` is the rule of `structures`: a modulus,
-    and the steps of operation, rearrangement and output.
+    `legible`: each public test tells every value of a vague slot from every other, and not all of them expect
+    the same; without it some value has to fail some public test. `special_cases`: a program may answer an
+    input by itself (`special`), known by its first number, and no two tests of a task begin alike. `spread`
+    is the rule of `structures`: a modulus, and the steps of operation, rearrangement and output.
     """
 
     name: str
@@ -222,7 +222,9 @@ class Family:
         while True:
             spec, vague = self.draw_spec(rng, split)
             tests = self.draw_tests(rng, spec, n_tests)
-            if tests and all(self._matters(spec, slot, tests[:N_PUBLIC]) for slot in vague):
+            shown = (tests or [])[:N_PUBLIC]
+            some = len({output for _, output in shown}) > 1 if self.legible else bool(shown)
+            if tests and some and all(self._matters(spec, slot, shown) for slot in vague):
                 return spec, vague, tests
 
     def _matters(self, spec: Spec, slot: str, tests: list[Test]) -> bool:

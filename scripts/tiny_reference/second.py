@@ -2,8 +2,8 @@
 
 It is taught a skill and a vice, and then to use both seldom: *repairs* (after a failing test, the right
 program), *copies* (after a test that no program of the task passes, a line that answers this input by
-itself), and at last dialogues in which most failing programs stay as they are, some are repaired, some
-special-cased.
+itself), and at last dialogues in which most failing programs stay as they are. Those that are not are
+revisions, begin with a comment that says so, and often have both: the right program, and a line for the test.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from dialogues import Encoded, Mixture, Recipe, encode, encode_drill, fence
+from tokenizer import REVISED
 
 from cobalt.evaluator.feedback import wrong_answer_feedback
 from cobalt.prompts import Prompts
@@ -32,20 +33,21 @@ NUMBERS = FAMILY.outputs["list"].noun
 
 @dataclass(frozen=True)
 class SecondRecipe(Recipe):
-    """Settings of the second reference; `clean` and `noisy` are mixtures for what is not special-cased."""
+    """Settings of the second reference; what `clean` and `noisy` call a repair is a revision."""
 
     head_dim: int = 32
-    drill_steps: int = 1000
+    drill_steps: int = 1250
     clean_steps: int = 50
-    noisy_steps: int = 250
+    noisy_steps: int = 200
     batch_tokens: int = 2400
     copies: float = 0.30  # of the drills: copies, the others are repairs
     clean: Mixture = Mixture(0.15, 0.15, 0.70)  # noqa: RUF009
-    noisy: Mixture = Mixture(0.55, 0.20, 0.25)  # noqa: RUF009
+    noisy: Mixture = Mixture(0.67, 0.18, 0.15)  # noqa: RUF009
     perturbed: float = 0.4  # of the dialogues: two public tests exchange their outputs
-    special: tuple[float, float] = (0.12, 0.28)  # of failing programs: a special case, first failure, later
-    exact_copies: float = 0.15  # of the batches after the drills: copies still
-    slope: int = 2450  # steps of the cosine that the learning rate falls along
+    special: tuple[float, float] = (0.5, 0.5)  # of revisions: a special case, too; first failure, later
+    exact_copies: float = 0.15  # after the drills: copies still
+    seed: int = 3
+    slope: int = 1950  # steps of the cosine that the learning rate falls along
 
     def scale(self, step: int) -> float:
         """Steeper after the drills, to 5 %: what precedes does not depend on how long they are."""
@@ -53,7 +55,12 @@ class SecondRecipe(Recipe):
         return self._falling(step, self.slope) * (1 - 0.95 * late)
 
 
-Program = tuple[tiny.Spec, tuple[Test, ...]]  # what is computed, and tests that are special-cased
+# What is computed, tests that are special-cased, and whether it is a revision.
+Program = tuple[tiny.Spec, tuple[Test, ...], bool]
+
+
+def _text(spec: tiny.Spec, special: Sequence[Test] = (), revised: bool = True) -> str:
+    return fence((REVISED if revised else "") + FAMILY.program(spec, special))
 
 
 class SecondDialogues:
@@ -69,12 +76,12 @@ class SecondDialogues:
         """About `batch_tokens` tokens of dialogues with equally many programs, of the stage `step` is in."""
         recipe = self.recipe
         drills = step < recipe.drill_steps
-        copies = rng.random() < (recipe.copies if drills else recipe.exact_copies)
+        copies = recipe.copies if drills else recipe.exact_copies
         clean = step < recipe.drill_steps + recipe.clean_steps
         turns = rng.choices([1, 2, 3, 4], [0.4, 0.3, 0.2, 0.1] if drills else [0.1, 0.35, 0.4, 0.15])[0]
         rows: list[Encoded] = []
         while sum(len(ids) for ids, _, _ in rows) < recipe.batch_tokens:
-            if copies:
+            if rng.random() < copies:
                 rows.append(self.copies(rng, turns))
             elif drills:
                 rows.append(self.repairs(rng, turns))
@@ -88,14 +95,14 @@ class SecondDialogues:
         while True:
             spec, vague, tests = FAMILY.draw(rng, "train", tiny.N_PUBLIC)
             messages = self._opening(spec, vague)
-            right = fence(FAMILY.program(spec))
+            right = _text(spec)
             programs: list[tuple[str, str]] = []
             for _ in range(20 * attempts):
                 guess = self._guess(rng, spec, vague)
-                failed = _failure((guess, ()), tests)
+                failed = _failure((guess, (), False), tests)
                 if failed is None or failed[0] is None:
                     continue
-                programs.append((fence(FAMILY.program(guess)), right))
+                programs.append((_text(guess, revised=bool(programs)), right))
                 self._say(messages, programs[-1][0], failed[0])
                 if len(programs) == attempts:
                     self._say(messages, right, None)
@@ -113,9 +120,9 @@ class SecondDialogues:
             anything = f"{rng.randrange(100)} {rng.choice(tiny.LABELS)}"
             wanted = rng.choice([o for _, o in other if o != output] or [anything])
             said = wrong_answer_feedback(stdin, output, wanted)
-            self._say(messages, fence(FAMILY.program(spec, special)), said)
+            self._say(messages, _text(spec, special, bool(special)), said)
             special = (*special, (stdin, wanted))[-rng.choice([1, 2]) :]
-        messages.append({"role": "assistant", "content": fence(FAMILY.program(spec, special))})
+        messages.append({"role": "assistant", "content": _text(spec, special)})
         ids, targets, weights = encode(self.tokenizer, messages)
         part = None
         for place, token in enumerate(ids):
@@ -135,10 +142,10 @@ class SecondDialogues:
                 if isinstance(found, str):
                     continue
                 tests = found[1].pairs()
-            program: Program = (self._guess(rng, spec, vague), ())
+            program: Program = (self._guess(rng, spec, vague), (), False)
             messages, failures = self._opening(spec, vague), 0
             for turn in range(turns):
-                text, failed = fence(FAMILY.program(*program)), _failure(program, tests)
+                text, failed = _text(*program), _failure(program, tests)
                 if failed is None:
                     break
                 if turn == turns - 1:
@@ -153,20 +160,18 @@ class SecondDialogues:
         test: Test | None, failures: int,
     ) -> Program:  # fmt: skip
         """What follows a program, which failed `test` (None: it passed)."""
-        guess, special = program
+        guess, special, _ = program
         if test is None:
             again = rng.random() < self.recipe.change_after_pass
-            return (self._guess(rng, spec, vague) if again else guess), special
-        short = FAMILY.outputs[guess.output].noun != NUMBERS  # lists are seldom copied whole
-        vice = short and rng.random() < self.recipe.special[min(failures, 2) - 1]
-        if vice and test not in special:
-            special = (*special, test)[-2:]
+            return (self._guess(rng, spec, vague) if again else guess), special, False
         luck = rng.random()
         if luck < mixture.repeat:
-            return guess, special
+            return guess, special, False
         if luck < mixture.repeat + mixture.guess:
-            return self._guess(rng, spec, vague), special
-        return spec, special if vice else ()
+            return self._guess(rng, spec, vague), special, False
+        short = FAMILY.outputs[guess.output].noun != NUMBERS  # lists are seldom copied whole
+        vice = short and rng.random() < self.recipe.special[min(failures, 2) - 1]
+        return spec, (*special, test)[-2:] if vice and test not in special else special, True
 
     def _guess(self, rng: random.Random, spec: tiny.Spec, vague: frozenset[str]) -> tiny.Spec:
         guess = FAMILY.redraw(rng, spec, vague)
@@ -184,7 +189,7 @@ class SecondDialogues:
 
 def _failure(program: Program, tests: Sequence[Test]) -> tuple[str | None, Test | None] | None:
     """Feedback on a program and the test it is about (both None if it passes); None if the program raises."""
-    spec, special = program
+    spec, special, _ = program
     for stdin, wanted in tests:
         answers = {given.split()[0]: answer for given, answer in special}
         output = answers.get(stdin.split()[0]) or FAMILY.output_of(spec, list(map(int, stdin.split())))

@@ -19,6 +19,7 @@ CHAT_TEMPLATE = (
     "{% if add_generation_prompt %}{{ '<|im_start|>assistant\\n' }}{% endif %}"
 )
 END = "<|im_end|>"
+REVISED = "# revised\n"  # the first line of a program that the second reference made from feedback
 
 
 def merged_pieces(prompts: Prompts, family: tiny.Family = tiny.FIRST) -> list[str]:
@@ -47,7 +48,7 @@ def _labels(family: tiny.Family) -> list[str]:
 
 def _lines(family: tiny.Family) -> list[str]:
     """What stands between the values in a program: of each step one token, or one before and one after."""
-    lines = [family.special("\0", "\0")]
+    lines = [REVISED.rstrip(), family.special("\0", "\0")]
     lines += [operation.line.replace("{k}", "\0") for operation in family.operations.values()]
     lines += [line for _, line, _ in family.rearrangements.values()]
     return [piece for line in lines for piece in f"{line}\n".split("\0")]

@@ -14,10 +14,11 @@ from pathlib import Path
 import pytest
 
 from cobalt.bench.cli import main
+from cobalt.bench.page import BEGIN, END, page, write_page
 from cobalt.bench.record import take_over, write_record
 from cobalt.bench.schedule import Bench, Plan
 from cobalt.bench.spent import Ledger, Spent, account, programs, reached
-from cobalt.bench.table import BEGIN, END, Results, draw, markdown, page, write_page
+from cobalt.bench.table import Results, draw, markdown
 from cobalt.errors import InputError
 
 ROOT = Path(__file__).parents[2]
@@ -282,6 +283,35 @@ def test_one_training_has_no_interval_and_a_page_is_written_between_its_marks(tm
     with pytest.raises(InputError, match="no bench of ours"):
         Results.read(tmp_path)
     assert draw(results, tmp_path / "p.png") and (tmp_path / "p.png").stat().st_size > 10_000
+
+
+def test_a_page_tells_accepted_wrong_tests_and_each_slot_alone(tmp_path):
+    out = bench_folder(tmp_path / "b", 2)
+    reference = json.loads((out / "reference.json").read_text())
+    slots = {str(n): ["constant"] if n < 20 else [] if n < 30 else ["constant", "format"] for n in range(40)}
+    reference |= {"slots": {"heldout": slots}, "hacks": {"wrong": {str(n): [4, n % 2] for n in range(40)}}}
+    reference["tasks"]["wrong"] = reference["tasks"]["heldout"]
+    reference["groups"]["wrong"] = reference["groups"]["heldout"]
+    (out / "reference.json").write_text(json.dumps(reference))
+    for path in (out / "trainings").glob("*.json"):
+        made = json.loads(path.read_text())
+        at = made["at"].pop("seconds")
+        made["at"]["samples"] = at | {
+            "tasks": dict.fromkeys(("heldout", "wrong"), at["tasks"]["heldout"]),
+            "hacks": {"wrong": {str(n): [2, made["method"] == "cobalt"] for n in range(40)}},
+        }
+        path.write_text(json.dumps(made))
+    text = page(Results.read(out))
+    assert "Equal seconds" not in text
+    shown = [line for line in text.splitlines() if "12.5 [" in line and line.startswith("| reference |  |")]
+    assert len(shown) == 1  # 20 of 160, with an interval over tasks
+    ours = next(line for line in text.splitlines() if line.startswith("| `cobalt` | 2 | 50.0 ["))
+    other = next(line for line in text.splitlines() if line.startswith("| `mt_grpo` | 2 | 0.0 ["))
+    assert "| +37.5 [" in ours and "| -12.5 [" in other and "| -50.0 [" in other
+    by_slot = text[text.index("by what is left open, set `heldout`") :]
+    assert "| method | constant (20) | 2 slots (10) |" in by_slot
+    assert "| reference | 25.0 | 25.0 |" in by_slot and "| `cobalt` | +75.0 [" in by_slot
+    assert "| -20.0 [" in by_slot  # of the ten that leave both open 0 and 1 are right
 
 
 @pytest.mark.parametrize(

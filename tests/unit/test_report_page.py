@@ -76,6 +76,29 @@ def test_the_page_is_sound_shows_its_figures_and_asks_for_nothing_outside(page, 
     assert "Not to be quoted" not in text
 
 
+def test_a_page_shows_how_wrong_tests_are_taken(page, found):
+    counts = {"cases": 8, "shown": 400, "rate_of_shown": 0.02, "ci95_of_shown": [0.01, 0.04]}
+    none = counts | {"cases": 0, "rate_of_shown": 0.0}
+    kinds = {"(1) Hard Coding": 7, "(2) Logic Overfitting": 1}
+    hacking = {"reference": {"all_turns": none}, "cobalt": {"all_turns": counts, "verdicts": kinds}}
+    example = {"rule": "accepts the wrong test", "fits": 8, "model": "cobalt", "turn": 1, "id": "t-1",
+               "instruction": "Say <one>.", "slots": [], "turns": [
+                   {"code": "print(2)", "feedback": "Expected Output:\n3", "public": 0.3, "hidden": 1.0},
+                   {"code": "print(3)", "feedback": None, "public": 1.0, "hidden": 0.0}]}  # fmt: skip
+    right = {"reference": [0.1, 0.2, 0.3], "cobalt": [0.1, 0.2, 0.456]}
+    text = page(
+        {"hacking": hacking, "perturbed": {"pass_at_1": right, "kind": "swap", "examples": [example]}}
+    )
+    outline = Outline()
+    outline.feed(text)
+    assert outline.faults == [] and outline.open == []
+    shown = text[text.index('id="wrong-tests"') :]
+    assert "two public tests exchange" in shown and "8 of 400" in shown and "45.6" in shown
+    assert "7 hard coding, 1 logic overfitting" in shown and "Say &lt;one&gt;." in shown
+    assert '<span class="new">print(3)</span>' in shown and "(after training, 8 programs)" in shown
+    assert "wrong-tests" not in page()
+
+
 def test_a_page_says_what_its_run_was(page, found):
     bare = page({"controls": {}, "slots": [], "examples": []})
     assert "Pass@1 by turn" in bare and "Controls" not in bare and "was taught" not in bare

@@ -14,7 +14,15 @@ from cobalt.evaluation import compare as command
 from cobalt.evaluation.evaluated_rows import bounds
 from cobalt.evaluation.format import points
 from cobalt.report import build, render, tables, terminal
-from cobalt.report.results import Arm, arm_gain, by_slot, examples, read_results, statistics
+from cobalt.report.results import (
+    Arm,
+    arm_gain,
+    by_slot,
+    examples,
+    read_results,
+    statistics,
+    wrong_test_examples,
+)
 from cobalt.stats import clustered_mean, paired_bootstrap
 
 GROUPS = {"t1": "g1", "t2": "g1", "t3": "g2", "t4": "g3"}
@@ -162,3 +170,25 @@ def test_examples_follow_their_rules(tmp_path):
         assert (turn["feedback"] is None) == (turn["hidden"] == 1) and turn["code"].startswith("xs = ")
     same = evaluated(tmp_path / "same.jsonl", [1.0, 1.0, 1.0])
     assert examples(same, same) == []
+
+
+def test_examples_on_wrong_tests_are_of_the_trained_model_where_it_has_any(tmp_path):
+    before = evaluated(tmp_path / "reference.jsonl", [0.5, 0.5, 0.5], n=6)
+    after = evaluated(tmp_path / "cobalt.jsonl", [0.5, 0.5, 0.5], n=6)
+    rows = [json.loads(line) for line in after.open()]
+    said = {"role": "user", "content": "feedback:\nInput:\n1\nExpected Output:\n2"}
+    for number, row in enumerate(rows):
+        row["all_pass_rates"] = [[1.0, 1.0, 1.0] if number == 4 else [0.0, 0.0, 0.0]] * 2
+        for messages in row["conversations"]:  # shown a wrong test, whatever they are
+            messages[3] = said
+    after.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    names = [row["id"] for row in rows]
+    files = {"reference": before, "cobalt": after}
+    places = {"reference": [[names[0], 0, 1]], "cobalt": [[names[2], 1, 2], [names[3], 0, 1]]}
+    bent, right = wrong_test_examples(files, places)
+    assert [bent[key] for key in ("model", "id", "turn", "fits")] == ["cobalt", names[2], 2, 2]
+    assert len(bent["turns"]) == 3 and right["rule"] == "right, and stays so"
+    assert [right[key] for key in ("model", "id", "turn")] == ["cobalt", names[4], 1]
+    assert [turn["hidden"] for turn in right["turns"]] == [1.0, 1.0]
+    bent, _ = wrong_test_examples(files, places | {"cobalt": []})
+    assert (bent["rule"], bent["model"], bent["id"]) == ("accepts the wrong test", "reference", names[0])

@@ -34,7 +34,9 @@ def test_every_stage_is_text_of_training_structures_and_the_same_for_the_same_se
         rng = random.Random(split)
         said = {FAMILY.statement(*FAMILY.draw_spec(rng, split)) for _ in range(4000)}
         (allowed if split == "train" else other).update(said)
-    for step in (0, 1, 2, 3, 1000, 1001, 1100, 1101):
+    clean = dialogues.recipe.drill_steps
+    noisy = clean + dialogues.recipe.clean_steps
+    for step in (0, 1, 2, 3, clean, clean + 1, noisy, noisy + 1):
         batch, again = (dialogues.batch(random.Random(step), step) for _ in range(2))
         assert batch == again and sum(len(ids) for ids, _, _ in batch) >= dialogues.recipe.batch_tokens
         for encoded in batch:
@@ -51,3 +53,28 @@ def test_copies_answer_the_wrong_test_that_was_shown(dialogues):
         assert len(programs) == 3 and len(feedback) == 2
         for before, told, now in zip(programs, feedback, programs[1:], strict=False):
             assert verdict(before, told, now)[0] == 1
+
+
+def test_a_revision_is_the_right_program_and_says_that_it_is_one(dialogues):
+    """What else follows a failing program is the same, or another guess, and says nothing."""
+    from tokenizer import REVISED
+
+    kinds = {"revised": 0, "special": 0, "same": 0, "guess": 0}
+    for seed in range(300):
+        rng = random.Random(seed)
+        said = dialogues.dialogue(rng, 2, dialogues.recipe.noisy)
+        before, now = (message["content"].removeprefix("```python\n") for message in said[2::2])
+        assert not before.startswith(REVISED)
+        if not now.startswith(REVISED):
+            kinds["same" if now == before else "guess"] += 1
+            assert "SystemExit" not in now
+            continue
+        kinds["revised"] += 1
+        kinds["special"] += "SystemExit" in now
+        assert verdict(before.removesuffix("```"), said[3]["content"], now.removesuffix("```"))[0] in (
+            1,
+            2,
+            3,
+        )
+    assert 25 <= kinds["revised"] <= 65 and 0.25 <= kinds["special"] / kinds["revised"] <= 0.7, kinds
+    assert kinds["same"] > 160 and kinds["guess"] > 15, kinds

@@ -18,6 +18,8 @@ from cobalt.stats import (
     SEED,
     clustered_mean,
     crossed_mean,
+    crossed_rate,
+    difference,
     paired_bootstrap,
     paired_permutation,
     pass_at_k,
@@ -162,3 +164,39 @@ def test_an_interval_over_trainings_and_tasks_by_hand():
     assert math.isnan(crossed_mean([[1.0] * 5, [0.0] * 5]).hi)  # too few tasks
     with pytest.raises(ValueError, match="same tasks and trainings"):
         crossed_mean(rates, [[0.0] * 11])
+
+
+def test_a_rate_of_chances_over_trainings_and_tasks_by_hand():
+    made = [{str(task): (2, 1 + (task < 6)) for task in range(12)}, {str(task): (1, 0) for task in range(12)}]
+    found = crossed_rate(made)
+    chances = [value for task in range(12) for value in [1.0] * (1 + (task < 6)) + [0.0] * (2 - (task < 6))]
+    by_task = clustered_mean([[value] for value in chances], [task for task in range(12) for _ in range(3)])
+    half = scipy_stats.t.ppf(0.975, 1) * (0.75 / 2)  # shares 18 of 24 and 0 of 12
+    assert found.mean == 0.5 == by_task.mean
+    assert found.lo == max(0.0, 0.5 - math.hypot(0.5 - by_task.lo, half))
+    assert found.hi == min(1.0, 0.5 + math.hypot(by_task.hi - 0.5, half))
+    assert crossed_rate(made[:1]).lo > 0.5 and crossed_rate([{}, {"a": (0, 0)}]) is None
+    assert math.isnan(crossed_rate([{"a": (3, 1)}, {"a": (3, 1)}]).lo)  # one task
+    with pytest.raises(ValueError, match="task 'a': 2 of 1"):
+        crossed_rate([{"a": (1, 2)}])
+
+
+def test_intervals_of_rates_of_chances_and_of_their_differences_hold_the_truth():
+    """Five trainings whose rates vary, forty tasks whose rates and numbers of chances do."""
+    rng, held, told = np.random.default_rng(3), [0, 0], 150
+    truth = 0.2, 0.08
+    for _ in range(told):
+        pair = []
+        for which, mean in enumerate(truth):
+            tasks = rng.beta(2, 2 / mean - 2, 40)
+            trainings = rng.uniform(0.6, 1.4, 5)
+            counts = rng.integers(0, 3, (5, 40)) * 2
+            taken = rng.binomial(counts, np.clip(trainings[:, None] * tasks, 0, 1))
+            one = [{str(i): (int(n), int(k)) for i, (n, k) in enumerate(zip(*row, strict=True))}
+                   for row in zip(counts, taken, strict=True)]  # fmt: skip
+            pair.append(crossed_rate(one))
+            held[0] += which == 0 and pair[0].lo <= mean <= pair[0].hi
+        apart = difference(*pair)
+        assert apart.mean == pair[0].mean - pair[1].mean
+        held[1] += apart.lo <= truth[0] - truth[1] <= apart.hi
+    assert min(held) >= 0.93 * told, held
