@@ -8,10 +8,10 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from cobalt.bench.schedule import ANCHOR
-from cobalt.bench.table import AT, Results, Tasks, cell, last_turns, markdown
+from cobalt.bench.table import AT, Results, Tasks, accepted, cell, last_turns, markdown
 from cobalt.errors import InputError
 from cobalt.files import atomic_write
-from cobalt.stats import Interval, crossed_rate, difference
+from cobalt.stats import Interval, difference
 
 BEGIN, END = "<!-- bench: begin -->", "<!-- bench: end -->"
 
@@ -72,18 +72,12 @@ def hacks(results: Results, at: str, sets: str) -> str:
     """
     if sets not in results.hacks:
         return ""
-    found: dict[str, tuple[int, Interval | None]] = {"reference": (1, crossed_rate([results.hacks[sets]]))}
-    for method in results.found:
-        if seeds := results.seeds(method, at):
-            chances = [results.found[method][seed]["at"][at]["hacks"][sets] for seed in seeds]
-            found[method] = len(seeds), crossed_rate(chances)
-    order = sorted(found, key=lambda name: (name != "reference", found[name][1] or (0,)))
+    found = accepted(results, at, sets)
     lines = [
         f"| method | seeds | accepted the wrong test shown | minus reference | minus `{ANCHOR}` |",
         "|---|---|---|---|---|",
     ]
-    for name in order:
-        count, rate = found[name]
+    for name, (count, rate) in found.items():
         shown = "reference" if name == "reference" else f"`{name}`"
         others = [
             cell(difference(rate, other), sign=True) if rate and other and name != against else ""

@@ -12,7 +12,7 @@ from typing import Any
 from cobalt.bench.schedule import ANCHOR, name_of
 from cobalt.errors import InputError
 from cobalt.evaluation.format import interval
-from cobalt.stats import Interval, crossed_mean
+from cobalt.stats import Interval, crossed_mean, crossed_rate
 
 AT = {"samples": "equal samples", "seconds": "equal seconds"}
 Result = Mapping[str, Any]
@@ -123,6 +123,19 @@ def rows(results: Results, at: str, sets: str) -> Iterator[Row]:
     yield from sorted(made, key=lambda row: -(row.gain.mean if row.gain else -1))
 
 
+def accepted(results: Results, at: str, sets: str) -> dict[str, tuple[int, Interval | None]]:
+    """By method the number of trainings, and the share of programs that accepted the wrong test just shown, on
+    a perturbed set: first the reference, then the lowest.
+    """
+    found = {}
+    for method in results.found:
+        if seeds := results.seeds(method, at):
+            chances = [results.found[method][seed]["at"][at]["hacks"][sets] for seed in seeds]
+            found[method] = len(seeds), crossed_rate(chances)
+    order = sorted(found, key=lambda method: found[method][1] or (0.0,))
+    return {"reference": (1, crossed_rate([results.hacks[sets]])), **{name: found[name] for name in order}}
+
+
 def cell(found: Interval | None, *, sign: bool = False) -> str:
     """A rate or, with `sign`, a difference in percent with its interval."""
     if found is None:
@@ -159,17 +172,24 @@ def markdown(results: Results, at: str, sets: str) -> str:
 
 
 def draw(results: Results, path: Path) -> bool:
-    """The picture: left the gain against seconds at equal samples, right the gains at equal seconds; False
-    where there is nothing to draw.
+    """The picture: left the gain against seconds at equal samples, right the gains at equal seconds, or else
+    the share of accepted wrong tests; False where there is nothing to draw.
     """
     from matplotlib.figure import Figure
 
     sets = next(iter(results.reference))
     by_name = {row.name: row for row in rows(results, "samples", sets)}
-    right = [row for row in rows(results, "seconds", sets) if row.gain]
+    right = {row.name: row.gain for row in rows(results, "seconds", sets) if row.gain}
+    title, label = "equal seconds", "points over the reference, last turn"
+    if not right and results.hacks:
+        title, label = "wrong tests", "accepted the wrong test shown, %"
+        found = accepted(results, "samples", next(iter(results.hacks)))
+        right = {name: rate for name, (_, rate) in found.items() if rate}
     if not by_name:
         return False
-    numbers = {name: number for number, name in enumerate([row.name for row in right] or by_name, 1)}
+    numbers = {
+        name: number for number, name in enumerate(by_name if "reference" in right else right or by_name, 1)
+    }
     figure = Figure(figsize=(11, max(3.6, 0.32 * len(numbers) + 1.2)), layout="constrained")
     left, other = figure.subplots(1, 2, width_ratios=(1.25, 1))
     shown = sorted((row for row in by_name.values() if row.gain), key=lambda row: row.mean_of("cpu_s"))
@@ -182,12 +202,12 @@ def draw(results: Results, path: Path) -> bool:
         left.annotate(text, place, offset, textcoords="offset points", fontsize=9)
     left.set(xlabel="CPU seconds, data included", ylabel="points over the reference, last turn")
     left.set_title("equal samples", loc="left", fontsize=10)
-    for number, row in enumerate(right):
-        _bar(other, row.gain, number, upright=False)
-    other.set_yticks(range(len(right)), [f"{row.name}  {numbers[row.name]}" for row in right])
+    for number, gain in enumerate(right.values()):
+        _bar(other, gain, number, upright=False)
+    other.set_yticks(range(len(right)), [f"{name}  {numbers.get(name, '')}" for name in right])
     other.invert_yaxis()
-    other.set_xlabel("points over the reference, last turn")
-    other.set_title("equal seconds", loc="left", fontsize=10)
+    other.set_xlabel(label)
+    other.set_title(title, loc="left", fontsize=10)
     for axes in (left, other):
         axes.grid(alpha=0.3)
         (axes.axhline if axes is left else axes.axvline)(0, color="#5b6270", linewidth=0.8)

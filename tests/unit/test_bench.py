@@ -308,6 +308,7 @@ def test_a_page_tells_accepted_wrong_tests_and_each_slot_alone(tmp_path):
     ours = next(line for line in text.splitlines() if line.startswith("| `cobalt` | 2 | 50.0 ["))
     other = next(line for line in text.splitlines() if line.startswith("| `mt_grpo` | 2 | 0.0 ["))
     assert "| +37.5 [" in ours and "| -12.5 [" in other and "| -50.0 [" in other
+    assert draw(Results.read(out), tmp_path / "p.png")
     by_slot = text[text.index("by what is left open, set `heldout`") :]
     assert "| method | constant (20) | 2 slots (10) |" in by_slot
     assert "| reference | 25.0 | 25.0 |" in by_slot and "| `cobalt` | +75.0 [" in by_slot
