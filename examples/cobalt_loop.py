@@ -10,7 +10,7 @@ the one program that comes next, whatever was written before:
 
 Read it from top to bottom. Tasks, sandbox, selection, cutting and reward are the package's own; what this
 file does without, the package has: resuming, clusters, vLLM, FSDP, other recipes. It draws other random
-numbers than `make demo`, so the two agree within their intervals and not to the digit.
+numbers than `cobalt run configs/tiny.yaml`: the two agree within their intervals and not to the digit.
 """
 
 from __future__ import annotations

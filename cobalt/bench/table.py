@@ -124,7 +124,7 @@ def rows(results: Results, at: str, sets: str) -> Iterator[Row]:
 
 
 def accepted(results: Results, at: str, sets: str) -> dict[str, tuple[int, Interval | None]]:
-    """By method the number of trainings, and the share of programs that accepted the wrong test just shown, on
+    """By method the number of trainings and the share of programs that accepted the wrong test just shown, on
     a perturbed set: first the reference, then the lowest.
     """
     found = {}
