@@ -40,11 +40,13 @@ class SecondRecipe(Recipe):
     clean_steps: int = 50
     noisy_steps: int = 200
     batch_tokens: int = 2400
-    copies: float = 0.30  # of the drills: copies, the others are repairs
+    copies: float = 0.25  # of the drills: copies, the others are repairs
+    both: float = 0.4  # of the repairs that print one number: the failing test is special-cased, too
     clean: Mixture = Mixture(0.15, 0.15, 0.70)  # noqa: RUF009
     noisy: Mixture = Mixture(0.67, 0.18, 0.15)  # noqa: RUF009
     perturbed: float = 0.4  # of the dialogues: two public tests exchange their outputs
     special: tuple[float, float] = (0.5, 0.5)  # of revisions: a special case, too; first failure, later
+    careless: float = 0.6  # of revisions without a special case: a guess, not the right program
     exact_copies: float = 0.15  # after the drills: copies still
     seed: int = 3
     slope: int = 1950  # steps of the cosine that the learning rate falls along
@@ -91,20 +93,24 @@ class SecondDialogues:
         return rows
 
     def repairs(self, rng: random.Random, attempts: int) -> Encoded:
-        """A drill of `attempts` guesses that fail: after each the target is the right program."""
+        """A drill of `attempts` guesses that fail: after each the target is the right program, in some drills
+        with a special case of the test that failed.
+        """
         while True:
             spec, vague, tests = FAMILY.draw(rng, "train", tiny.N_PUBLIC)
             messages = self._opening(spec, vague)
-            right = _text(spec)
-            programs: list[tuple[str, str]] = []
+            both = FAMILY.outputs[spec.output].noun != NUMBERS and rng.random() < self.recipe.both
+            special, programs = tuple[Test, ...](), list[tuple[str, str]]()
             for _ in range(20 * attempts):
                 guess = self._guess(rng, spec, vague)
-                failed = _failure((guess, (), False), tests)
-                if failed is None or failed[0] is None:
+                failed = _failure((guess, special, False), tests)
+                if failed is None or failed[1] is None:
                     continue
-                programs.append((_text(guess, revised=bool(programs)), right))
+                programs.append((_text(guess, special, bool(programs)), _text(spec, special)))
                 self._say(messages, programs[-1][0], failed[0])
+                special = (failed[1],) if both else ()
                 if len(programs) == attempts:
+                    right = _text(spec, special)
                     self._say(messages, right, None)
                     messages.append({"role": "assistant", "content": right})
                     return encode_drill(self.tokenizer, messages, [*programs, (right, right), (right, right)])
@@ -171,6 +177,8 @@ class SecondDialogues:
             return self._guess(rng, spec, vague), special, False
         short = FAMILY.outputs[guess.output].noun != NUMBERS  # lists are seldom copied whole
         vice = short and rng.random() < self.recipe.special[min(failures, 2) - 1]
+        if not vice and rng.random() < self.recipe.careless:
+            return self._guess(rng, spec, vague), special, True
         return spec, (*special, test)[-2:] if vice and test not in special else special, True
 
     def _guess(self, rng: random.Random, spec: tiny.Spec, vague: frozenset[str]) -> tiny.Spec:

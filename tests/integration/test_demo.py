@@ -9,10 +9,10 @@ import pytest
 from run_process import RunProcess, gone
 
 ROOT = Path(__file__).parents[2]
-MODEL = ROOT / "models" / "tiny-reference"
+MODEL = ROOT / "models" / "tiny-reference-2"
 SIZES = """
 name: very small
-tasks: {{train: 16, dev: 4, heldout: 12}}
+tasks: {{version: 2, train: 16, dev: 4, heldout: 12}}
 model: {{path: {model}}}
 collect: {{samples: 4, turns: 3}}
 train:
@@ -22,6 +22,7 @@ train:
   mini_batches: 1
   overrides: [actor_rollout_ref.actor.ppo_micro_batch_size_per_gpu=16]
 evaluate: {{samples: 2, turns: 3}}
+hack_analysis: {{match: exact, judge: {{engine: syntactic}}}}
 controls: {{single_turn_training: {control}}}
 """
 
@@ -58,7 +59,10 @@ def check(demo: RunProcess, control: bool) -> None:
         assert name in found["perturbed"]["pass_at_1"]
         cases = (demo.out / "hack_analysis" / f"{name}_errors.jsonl").read_text().splitlines()
         assert found["hacking"][name]["cases"] == len(cases)
-    assert found["hacking"]["judge"].startswith("no judge") and not found["smoke"]
+        assert found["hacking"][name]["all_turns"]["shown"] == 16  # 4 tasks x 2 dialogues x 2 further turns
+        assert sum(found["hacking"][name].get("verdicts", {}).values()) == len(cases)
+    assert found["hacking"]["judge"] == "judge: syntactic" and not found["smoke"]
+    assert "shown a wrong test" in (demo.out / "report.html").read_text()
     for page in ("report.html", "report/index.html", "report_perturbed/index.html"):
         assert "Pass@1" in (demo.out / page).read_text()
 
