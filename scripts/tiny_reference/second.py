@@ -43,11 +43,11 @@ class SecondRecipe(Recipe):
     copies: float = 0.25  # of the drills: copies, the others are repairs
     both: float = 0.4  # of the repairs that print one number: the failing test is special-cased, too
     clean: Mixture = Mixture(0.15, 0.15, 0.70)  # noqa: RUF009
-    noisy: Mixture = Mixture(0.67, 0.18, 0.15)  # noqa: RUF009
+    noisy: Mixture = Mixture(0.70, 0.13, 0.17)  # noqa: RUF009
     perturbed: float = 0.4  # of the dialogues: two public tests exchange their outputs
-    special: tuple[float, float] = (0.5, 0.5)  # of revisions: a special case, too; first failure, later
+    special: tuple[float, float] = (0.7, 0.7)  # of revisions: a special case, too; first failure, later
     careless: float = 0.6  # of revisions without a special case: a guess, not the right program
-    exact_copies: float = 0.15  # after the drills: copies still
+    exact_copies: float = 0.10  # after the drills: copies still
     seed: int = 3
     slope: int = 1950  # steps of the cosine that the learning rate falls along
 
