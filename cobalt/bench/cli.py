@@ -185,7 +185,7 @@ def _about(plan: Plan, job: Job) -> dict[str, Any]:
         "hashes": {name: text[:12] for name, text in hashes.items()},
         "versions": {name: version(name) for name in ("cobalt", "verl", "torch", "transformers")},
         "machine": f"{os.cpu_count()} cores, {platform.machine()}, Python {platform.python_version()}",
-        "rates": plan.rates, "settings": plain(plan.settings),
+        "rates": plan.rates, "settings": plain(plan.settings), "timed": plan.timed,
     }  # fmt: skip
 
 

@@ -36,15 +36,16 @@ def page(results: Results, picture: str | None = None) -> str:
     hashes = about["hashes"]
     versions = ", ".join(f"{name} {number}" for name, number in about["versions"].items())
     budget = {each["seconds"] for each in every if each["seconds"] is not None}
+    known = ", ".join(f"{each:.0f}" for each in sorted(budget)) or "not known yet"
     lines = [
         f"Trainings that have ended: {len(every)} of {len(about['methods']) * about['seeds']} "
         f"({' to '.join(sorted({ended[0], ended[-1]}))}). Made by",
         "",
         f"<!-- run: long -->\n```bash\n{about['command']}\n```",
         "",
-        f"Samples: {about['samples']:,} programs. Seconds: "
-        + (", ".join(f"{each:.0f}" for each in sorted(budget)) or "not known yet")
-        + f" CPU seconds. Family `{hashes['family']}`, reference model `{hashes['reference']}`, "
+        f"Samples: {about['samples']:,} programs. "
+        + (f"Seconds: {known} CPU seconds. " if about.get("timed", True) else "")
+        + f"Family `{hashes['family']}`, reference model `{hashes['reference']}`, "
         f"configuration `{hashes['configuration']}` (SHA-256, 12 places). {versions}; {about['machine']}.",
     ]
     for words, table in tables(results):

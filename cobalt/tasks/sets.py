@@ -11,7 +11,9 @@ from cobalt.tasks import livecodebench
 from cobalt.tasks.own import complete, complete_perturbed, is_perturbed
 
 TINY, LIVECODEBENCH = "tiny", "livecodebench"
-SET_HELP = f"{INPUT_HELP}, or {TINY} (held-out tasks of the tiny family), {LIVECODEBENCH} (version 6, from the hub)"
+SET_HELP = (
+    f"{INPUT_HELP}, or {TINY} (held-out tasks of the tiny family), {LIVECODEBENCH} (version 6, from the hub)"
+)
 
 
 class TaskSet(Rows):

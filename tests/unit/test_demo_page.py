@@ -1,0 +1,38 @@
+"""The demo's figures in README and docs are those of docs/demo.json, made for the reference that is here."""
+
+import json
+import sys
+from pathlib import Path
+
+import pytest
+
+from cobalt.errors import InputError
+from cobalt.files import file_sha256
+from cobalt.tasks import tiny
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture
+def demo_page(monkeypatch):
+    monkeypatch.syspath_prepend(ROOT / "scripts")
+    import demo_page
+
+    yield demo_page
+    sys.modules.pop("demo_page", None)
+
+
+def test_pages_hold_what_is_recorded_of_the_reference_that_is_shipped(demo_page):
+    runs = json.loads(demo_page.RECORD.read_text())
+    for path, text in demo_page.pages(runs).items():
+        said = path.read_text()
+        assert said.count(f"{demo_page.BEGIN}\n{text}\n{demo_page.END}") == 1, path
+    assert {run["family_hash"] for run in runs} == {tiny.SECOND.family_hash()}
+    made = json.loads((ROOT / "models" / "tiny-reference-2" / "training.json").read_text())
+    assert file_sha256(ROOT / "models" / "tiny-reference-2" / "model.safetensors") == made["weights_sha256"]
+
+
+def test_a_run_of_another_configuration_is_refused(demo_page, tmp_path):
+    (tmp_path / "results.json").write_text(json.dumps({"schema": 1, "name": "tiny", "smoke": False}))
+    with pytest.raises(InputError, match=r"no run of configs/demo\.yaml"):
+        demo_page.taken(tmp_path)
