@@ -134,9 +134,9 @@ def _attach(found: Inputs, errors: Sequence[Path], judged: Sequence[Path]) -> No
         return
     made_from = {file_sha256(path): name for name, path in found.evaluated.items()}
     owners: dict[str, Path] = {}
-    verdicts_on: dict[str, Path] = {}
+    verdicts_on: dict[str, list[Path]] = {}  # several where models made the same turn errors, in their order
     for path in judged:
-        _put(verdicts_on, _input_sha256(path) or str(path), path)
+        verdicts_on.setdefault(_input_sha256(path) or str(path), []).append(path)
     for path in errors:
         summary = _json(summary_path(path))
         name = made_from.get(_input_sha256(path) or "")
@@ -148,7 +148,8 @@ def _attach(found: Inputs, errors: Sequence[Path], judged: Sequence[Path]) -> No
         _put(owners, name, path)
         found.error_summaries[name] = summary
         verdicts: dict[str, str | None] = {}
-        if (mine := verdicts_on.pop(file_sha256(path), None)) is not None:
+        if given := verdicts_on.get(file_sha256(path)):
+            mine = given.pop(0)
             found.judge_summaries[name] = _json(summary_path(mine))
             verdicts = {content_hash(row): row.get("verdict") for _, row in read_rows(mine)}
         hashes = [content_hash(row) for _, row in read_rows(path)]
@@ -156,8 +157,10 @@ def _attach(found: Inputs, errors: Sequence[Path], judged: Sequence[Path]) -> No
             (place[0], place[1], place[2]): verdicts.get(key)
             for place, key in zip(summary["places"], hashes, strict=True)
         }
-    for path in verdicts_on.values():
-        raise InputError(f"{path}: the turn errors it was made from are not given (by their manifests)")
+    for path in (each for left in verdicts_on.values() for each in left):
+        raise InputError(
+            f"{path}: the turn errors it was made from are not given (by their manifests), or have others"
+        )
 
 
 def _input_sha256(path: Path) -> str | None:

@@ -1,14 +1,16 @@
 """The folder of a report: what is found, what is written, and what is refused."""
 
+import asyncio
 import json
 import re
 from statistics import fmean
 
 import pytest
-from report_data import analysed, evaluated, trajectories
+from report_data import LabelJudge, analysed, evaluated, trajectories
 
 from cobalt.errors import InputError
 from cobalt.evaluation.evaluate import summary_path
+from cobalt.evaluation.judge import JudgeSettings, judge_file
 from cobalt.evaluation.turn_errors import turn_errors
 from cobalt.output import write_jsonl
 from cobalt.report import build as command
@@ -187,6 +189,26 @@ def test_what_is_found_and_refused(made, tmp_path):
     ):
         with pytest.raises(InputError, match=says):
             find(arguments)
+
+
+def test_models_that_bent_to_the_same_have_their_own_verdicts(tmp_path):
+    """Files of turn errors, and of verdicts on them, that are equal byte for byte."""
+    first = trajectories(tmp_path / "first_eval.jsonl", tasks=4, samples=2, turns=3)
+    rows = [row | {"note": "another file"} for _, row in read_rows(first)]
+    write_jsonl(tmp_path / "second_eval.jsonl", rows)
+    files = [str(first), str(tmp_path / "second_eval.jsonl")]
+    for name in ("first", "second"):
+        errors, judged = (tmp_path / f"{name}_{kind}.jsonl" for kind in ("errors", "judged"))
+        assert turn_errors(first, tmp_path / f"{name}_eval.jsonl", errors, seed=1)["cases"]
+        asyncio.run(judge_file(errors, judged, LabelJudge(), JudgeSettings(votes=1)))
+        files += [str(errors), str(judged)]
+    found = find(files)
+    assert set(found.error_summaries) == set(found.judge_summaries) == {"first", "second"}
+    assert found.places["first"] == found.places["second"]
+    judged = tmp_path / "third_judged.jsonl"
+    asyncio.run(judge_file(tmp_path / "first_errors.jsonl", judged, LabelJudge(), JudgeSettings(votes=3)))
+    with pytest.raises(InputError, match="or have others"):
+        find([*files, str(judged)])
 
 
 def test_a_run_that_bent_to_nothing_has_its_row(tmp_path, no_charts):
