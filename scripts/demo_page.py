@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import picture
+from reference import renewed as renewed_parts
 
 from cobalt.cli import parser, run_main
 from cobalt.errors import InputError
@@ -21,10 +22,10 @@ from cobalt.report.results import read_results
 
 ROOT = Path(__file__).parents[1]
 RECORD = ROOT / "docs" / "demo.json"
+ARMS = ("reference", "cobalt")
 KEPT = (
-    *("schema", "recipe", "seed", "task_seed", "set", "tasks", "samples_per_task", "turns", "n_structures"),
-    *("pass_at_1", "ci95", "gain_by_turn", "slots", "controls", "hacking", "perturbed", "training"),
-    *("evaluator", "stages", "wall_s", "peak_memory_mib", "family_hash", "model_sha256"),
+    *("seed", "task_seed", "tasks", "samples_per_task", "pass_at_1", "gain_by_turn", "slots", "controls"),
+    *("hacking", "wall_s", "peak_memory_mib", "family_hash", "model_sha256", "stages"),
 )
 Run = dict[str, Any]
 
@@ -35,20 +36,12 @@ def main(argv: list[str] | None = None) -> int:
     flags.add_argument("runs", nargs="*", type=Path, help="folders of finished runs of configs/demo.yaml")
     args = flags.parse_args(argv)
     if args.runs:
-        runs = [taken(folder) for folder in args.runs]
-        atomic_write(RECORD, json.dumps(runs, indent=1) + "\n")
-    runs = json.loads(RECORD.read_text())
-    for path, text in pages(runs).items():
-        between = path.read_text().partition(BEGIN)[0], path.read_text().partition(END)[2]
-        if END not in path.read_text():
-            raise InputError(f"{path} has no lines {BEGIN} and {END}")
-        atomic_write(path, f"{between[0]}{BEGIN}\n{text}\n{END}{between[1]}")
-    if args.runs:
+        atomic_write(RECORD, json.dumps([taken(folder) for folder in args.runs], indent=1) + "\n")
         picture.main([str(args.runs[0]), "--output", str(ROOT / "docs" / "demo.png")])
+    runs = json.loads(RECORD.read_text(encoding="utf-8"))
+    for path in PAGES:
+        atomic_write(path, renewed(path, runs))
     return 0
-
-
-BEGIN, END = "<!-- demo: begin -->", "<!-- demo: end -->"
 
 
 def taken(folder: Path) -> Run:
@@ -57,21 +50,21 @@ def taken(folder: Path) -> Run:
     if found["name"] != "demo" or found["smoke"]:
         raise InputError(f"{folder}: no run of configs/demo.yaml")
     ended = time.strftime("%Y-%m-%d", time.gmtime((folder / "results.json").stat().st_mtime))
-    run = {key: found[key] for key in KEPT if key in found} | {"ended": ended}
-    run["perturbed"] = {key: value for key, value in run["perturbed"].items() if key != "examples"}
-    return run
+    more = {"steps": found["training"]["steps"], "on_wrong_tests": found["perturbed"]["pass_at_1"]}
+    return {key: found[key] for key in KEPT} | more | {"ended": ended}
 
 
-def pages(runs: list[Run]) -> dict[Path, str]:
-    """The generated part of every page."""
-    return {ROOT / "README.md": readme(runs[0]), ROOT / "docs" / "benchmarks.md": benchmarks(runs)}
+def renewed(path: Path, runs: list[Run]) -> str:
+    """A page with its made part as it would be written now."""
+    return renewed_parts(path.read_text(encoding="utf-8"), {"demo": lambda: PAGES[path](runs)})
 
 
-def readme(run: Run) -> str:
-    """The picture, what it shows, and the second half in a sentence."""
-    before, after = (percent(run["pass_at_1"][name][-1]) for name in ("reference", "cobalt"))
+def readme(runs: list[Run]) -> str:
+    """The picture of the first run, what it shows, and the second half in a sentence."""
+    run = runs[0]
+    before, after = (percent(run["pass_at_1"][name][-1]) for name in ARMS)
     single = percent(run["controls"]["single_turn_training"]["pass_at_1"][-1])
-    bent = [run["hacking"][name]["all_turns"] for name in ("reference", "cobalt")]
+    bent = [run["hacking"][name]["all_turns"] for name in ARMS]
     shares = [cell(each["rate_of_shown"], each["ci95_of_shown"]) for each in bent]
     end = f"before the training, {shares[1]} % after"
     said = f"Pass@1 by turn on {run['tasks']} held-out tasks: {before} % before, {after} % after, "
@@ -92,19 +85,17 @@ def benchmarks(runs: list[Run]) -> str:
         for run in runs
     ]
     first = runs[0]
-    kinds = [(row["slot"], row["kind"]) for row in first["slots"] if row["kind"] == "only"]
+    slots = [row["slot"] for row in first["slots"] if row["kind"] == "only"]
     lines = [
         f"Family `{first['family_hash'][:12]}`, reference model `{first['model_sha256'][:12]}`, "
-        f"{first['training']['steps']} steps. Pass@1 by turn on {first['tasks']} held-out tasks x "
+        f"{first['steps']} steps. Pass@1 by turn on {first['tasks']} held-out tasks x "
         f"{first['samples_per_task']} dialogues, in %:",
         "",
         "| run | reference | Cobalt | gain at the last turn, by task | by structure | minutes | GiB |",
         "|---|---|---|---|---|---|---|",
     ]
     for name, run in zip(names, runs, strict=True):
-        rates = [
-            ", ".join(percent(each) for each in run["pass_at_1"][arm]) for arm in ("reference", "cobalt")
-        ]
+        rates = [", ".join(map(percent, run["pass_at_1"][arm])) for arm in ARMS]
         gain = run["gain_by_turn"][-1]
         lines.append(
             f"| {name} ({run['ended']}) | {rates[0]} | {rates[1]} | {gain['points']:+.1f} "
@@ -112,20 +103,20 @@ def benchmarks(runs: list[Run]) -> str:
             f"{run['wall_s'] / 60:.1f} | {run['peak_memory_mib'] / 1024:.1f} |"
         )
     lines += ["", "Gain at the last turn by what alone is left open (tasks):", ""]
-    lines += [f"| run | {' | '.join(slot for slot, _ in kinds)} |", "|---|" + "---|" * len(kinds)]
+    lines += [f"| run | {' | '.join(slots)} |", "|---|" + "---|" * len(slots)]
     for name, run in zip(names, runs, strict=True):
-        found = {(row["slot"], row["kind"]): row for row in run["slots"]}
-        cells = [f"{points(found[kind])} ({found[kind]['n']})" if kind in found else "" for kind in kinds]
+        found = {row["slot"]: f"{points(row)} ({row['n']})" for row in run["slots"] if row["kind"] == "only"}
+        cells = [found.get(slot, "") for slot in slots]
         lines.append(f"| {name} | {' | '.join(cells)} |")
     lines += ["", "Programs that accepted the wrong test just shown, in % of those that were shown one:", ""]
     lines += ["| run | before | after | Pass@1 there, last turn |", "|---|---|---|---|"]
     for name, run in zip(names, runs, strict=True):
-        bent = [run["hacking"][arm]["all_turns"] for arm in ("reference", "cobalt")]
+        bent = [run["hacking"][arm]["all_turns"] for arm in ARMS]
         shares = [
             f"{cell(each['rate_of_shown'], each['ci95_of_shown'])} ({each['cases']} of {each['shown']})"
             for each in bent
         ]
-        right = " → ".join(percent(run["perturbed"]["pass_at_1"][arm][-1]) for arm in ("reference", "cobalt"))
+        right = " → ".join(percent(run["on_wrong_tests"][arm][-1]) for arm in ARMS)
         lines.append(f"| {name} | {' | '.join(shares)} | {right} |")
     lines += [
         "",
@@ -142,6 +133,8 @@ def benchmarks(runs: list[Run]) -> str:
     )
     return "\n".join([*lines, "", f"Seconds by stage, {names[0]}: {seconds}."])
 
+
+PAGES = {ROOT / "README.md": readme, ROOT / "docs" / "benchmarks.md": benchmarks}
 
 if __name__ == "__main__":
     run_main(main)

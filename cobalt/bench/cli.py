@@ -197,7 +197,7 @@ def _reference(plan: Plan, job: Job) -> None:
     out = plan.out / "work" / "reference"
     with Job(job.config, job.model, out, seed=0, task_seed=0, file=job.file, shared=job.shared) as own:
         write_tasks(own)
-        sets = plan_sets(plan, own)
+        sets = plan.request(plan.anchor, plan.rates[0], 0, None, False).chosen(own)
         found = measured(own, own.model, own.path("evaluate"), sets, REFERENCE_DIALOGUES)
         groups, slots = {}, {}
         for each in sets:
@@ -206,12 +206,6 @@ def _reference(plan: Plan, job: Job) -> None:
             slots[each.name] = {str(row["id"]): row["slots"] for row in rows if row.get("slots") is not None}
     made = {"dialogues": REFERENCE_DIALOGUES, **found, "groups": groups, "slots": slots}
     atomic_write(target, json.dumps(made, indent=1) + "\n")
-
-
-def plan_sets(plan: Plan, job: Job) -> list[Any]:
-    """The sets that trainings are evaluated on: the configuration's own."""
-    wanted = plan.request(plan.anchor, plan.rates[0], 0, None, False).sets
-    return [each for each in job.config.evaluate.sets if each.name in wanted]
 
 
 def _table(out: Path, write: Path | None) -> int:

@@ -29,7 +29,7 @@ def tables(results: Results) -> Iterator[tuple[str, str]]:
 
 
 def page(results: Results, picture: str | None = None) -> str:
-    """The generated part of the leaderboard: facts, tables, what failed, the picture."""
+    """The generated part of a page: facts, tables, what failed, the picture."""
     about = results.about
     every = [each for seeds in results.found.values() for each in seeds.values()]
     ended = sorted(each["ended"][:10] for each in every) or ["none has"]
@@ -53,7 +53,8 @@ def page(results: Results, picture: str | None = None) -> str:
     if results.errors:
         lines += ["", "Failed:", "", *(f"- {each}" for each in results.errors)]
     if picture:
-        lines += ["", f"![Gain at the last turn against CPU seconds, and at equal seconds]({picture})"]
+        beside = "at equal seconds" if about.get("timed", True) else "accepted wrong tests"
+        lines += ["", f"![Gain at the last turn against CPU seconds, and {beside}]({picture})"]
     return "\n".join(lines)
 
 
@@ -74,19 +75,20 @@ def hacks(results: Results, at: str, sets: str) -> str:
     if sets not in results.hacks:
         return ""
     found = accepted(results, at, sets)
+    against = {name: found[name][1] for name in ("reference", ANCHOR) if name in found}
     lines = [
         f"| method | seeds | accepted the wrong test shown | minus reference | minus `{ANCHOR}` |",
         "|---|---|---|---|---|",
     ]
     for name, (count, rate) in found.items():
-        shown = "reference" if name == "reference" else f"`{name}`"
         others = [
-            cell(difference(rate, other), sign=True) if rate and other and name != against else ""
-            for against in ("reference", ANCHOR)
-            for other in [found.get(against, (0, None))[1]]
+            cell(difference(rate, other), sign=True)
+            if name != base and rate and (other := against.get(base))
+            else ""
+            for base in ("reference", ANCHOR)
         ]
-        number = "" if name == "reference" else count
-        lines.append(f"| {shown} | {number} | {cell(rate)} | {' | '.join(others)} |")
+        shown = "reference | " if name == "reference" else f"`{name}` | {count}"
+        lines.append(f"| {shown} | {cell(rate)} | {' | '.join(others)} |")
     return "\n".join(lines)
 
 

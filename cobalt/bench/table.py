@@ -180,6 +180,7 @@ def draw(results: Results, path: Path) -> bool:
     sets = next(iter(results.reference))
     by_name = {row.name: row for row in rows(results, "samples", sets)}
     right = {row.name: row.gain for row in rows(results, "seconds", sets) if row.gain}
+    numbers = {name: number for number, name in enumerate(right or by_name, 1)}
     title, label = "equal seconds", "points over the reference, last turn"
     if not right and results.hacks:
         title, label = "wrong tests", "accepted the wrong test shown, %"
@@ -187,9 +188,6 @@ def draw(results: Results, path: Path) -> bool:
         right = {name: rate for name, (_, rate) in found.items() if rate}
     if not by_name:
         return False
-    numbers = {
-        name: number for number, name in enumerate(by_name if "reference" in right else right or by_name, 1)
-    }
     figure = Figure(figsize=(11, max(3.6, 0.32 * len(numbers) + 1.2)), layout="constrained")
     left, other = figure.subplots(1, 2, width_ratios=(1.25, 1))
     shown = sorted((row for row in by_name.values() if row.gain), key=lambda row: row.mean_of("cpu_s"))

@@ -96,6 +96,10 @@ class Request:
         more: dict[str, Any] = {"file": path, "shared": Shared(Path(self.shared)), "task_seed": 0}
         return Job(config, model_at(config.model.path, path), Path(self.work), seed=self.seed, **more)
 
+    def chosen(self, job: Job) -> list[EvaluationSet]:
+        """The sets of the run that it is evaluated on."""
+        return [each for each in job.config.evaluate.sets if each.name in self.sets]
+
     def basis(self, job: Job) -> str:
         """Hash of all that decides the training: settings, files of the recipe and its functions, model."""
         stage = trainings(job)[0].stage("")
@@ -126,7 +130,8 @@ def run(request: Request) -> dict[str, Any]:
             at["seconds"] = at["samples"]
         elif request.seconds is not None:
             at["seconds"] = reached(spent, models, cpu_s=request.seconds)
-        found = {each.step: _evaluated(job, request, each.step, models[each.step]) for each in at.values()}
+        sets, steps, folder = request.chosen(job), {each.step for each in at.values()}, work / "evaluate"
+        found = {n: measured(job, models[n], folder / str(n), sets, request.dialogues) for n in steps}
         if not request.choice:
             _end(work, request, [each.step for each in at.values()])
         return {
@@ -240,12 +245,6 @@ def _keep(checkpoints: Path, kept: Path) -> None:
     if step and not (kept / str(step)).is_dir():
         kept.mkdir(exist_ok=True)
         checkpoint.export_model(checkpoints / f"global_step_{step}", kept / str(step), fp32=True)
-
-
-def _evaluated(job: Job, request: Request, step: int, model: Any) -> dict[str, Any]:
-    """What `measured` finds: of the trained model, or, of step 0, of the reference."""
-    sets = [each for each in job.config.evaluate.sets if each.name in request.sets]
-    return measured(job, model, job.path("evaluate", str(step)), sets, request.dialogues)
 
 
 def measured(

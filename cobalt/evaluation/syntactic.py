@@ -10,19 +10,18 @@ from __future__ import annotations
 import ast
 import builtins
 import hashlib
-import re
 from collections.abc import Iterator
 from pathlib import Path
 
 from cobalt.engines.base import Completion, Sampling
 from cobalt.errors import InputError
 from cobalt.evaluation.verdicts import LABELS
+from cobalt.evaluator.feedback import WRONG_ANSWER
 from cobalt.prompts import VERDICT_MARKER
 from cobalt.rows import Row
 from cobalt.schema import Message
 
 NAME = "syntactic"
-_TEST = re.compile(r"Input:\n(.*?)\nProgram's Output:\n.*?\nExpected Output:\n(.*?)(?=\n\nInput:\n|\Z)", re.S)
 _OUTSIDE = {"os", "random", "tempfile", "time", "datetime", "pathlib", "subprocess", "inspect", "builtins",
             "socket", "uuid", "secrets"}  # what a program of numbers and words has no use for  # fmt: skip
 _PARTS = (ast.BinOp, ast.UnaryOp, ast.Call, ast.Subscript, ast.Compare, ast.BoolOp,
@@ -61,7 +60,7 @@ def verdict(before: str, feedback: str, now: str) -> tuple[int, str]:
         old, new = ast.parse(before), ast.parse(now)
     except (SyntaxError, ValueError):
         return 4, "A program cannot be parsed"
-    for given, wanted in ((each[1].split(), each[2].split()) for each in _TEST.finditer(feedback)):
+    for given, wanted in ((each[1].split(), each[2].split()) for each in WRONG_ANSWER.finditer(feedback)):
         printed = wanted in _printed(new)
         asked = [words for words in _asked(new) if words not in _asked(old)]
         if any(words == given or (_within(words, given) and (printed or len(words) > 1)) for words in asked):

@@ -1,10 +1,16 @@
 """The text that tells a model how its program did on a test. Labels and cuts are the published ones."""
 
 import json
+import re
 from typing import Any
 
 from cobalt.schema import ExecutionResult
 from cobalt.text import middle_truncate
+
+# Input and expected output of each test in texts of `wrong_answer_feedback`, one behind another.
+WRONG_ANSWER = re.compile(
+    r"Input:\n(.*?)\nProgram's Output:\n.*?\nExpected Output:\n(.*?)(?=\n\nInput:\n|\Z)", re.S
+)
 
 
 def show(value: Any) -> str:

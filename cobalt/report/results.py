@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -242,20 +242,26 @@ def wrong_test_examples(
     for model, path in [*rows.items()][::-1]:
         accepted = {tuple(place) for place in places[model]}
         for _, row in read_rows(path):
-            for sample, hidden in enumerate(row["all_pass_rates"]):
-                turns = _turns(row, sample)
-                for turn in range(1, len(hidden)):
-                    bent = (row["id"], sample, turn) in accepted
-                    right = hidden[turn - 1] == hidden[turn] == 1 and turns[turn - 1]["feedback"] is not None
-                    if not bent and not right:
-                        continue
-                    rule = "accepts the wrong test" if bent else "right, and stays so"
-                    found = {"rule": rule, "fits": 0, "model": model, "turn": turn, "id": row["id"],
-                             "instruction": row["instruction"], "slots": row.get("slots") or [],
-                             "turns": turns[: turn + 1]}  # fmt: skip
-                    example = chosen.setdefault(rule, found)
-                    example["fits"] += example["model"] == model
+            for rule, sample, turn in _shown_wrong(row, accepted):
+                if rule not in chosen:
+                    chosen[rule] = {
+                        "rule": rule, "fits": 0, "model": model, "turn": turn, "id": row["id"],
+                        "instruction": row["instruction"], "slots": row.get("slots") or [],
+                        "turns": _turns(row, sample)[: turn + 1],
+                    }  # fmt: skip
+                chosen[rule]["fits"] += chosen[rule]["model"] == model
     return [chosen[rule] for rule in sorted(chosen)]
+
+
+def _shown_wrong(row: Row, accepted: set[tuple[Any, ...]]) -> Iterator[tuple[str, int, int]]:
+    """Rule, sample and turn of the programs of a row that are examples of how a wrong test is taken."""
+    for sample, hidden in enumerate(row["all_pass_rates"]):
+        for turn in range(1, len(hidden)):
+            said = row["conversations"][sample][1 + 2 * turn]["content"]
+            if (row["id"], sample, turn) in accepted:
+                yield "accepts the wrong test", sample, turn
+            elif hidden[turn - 1] == hidden[turn] == 1 and not is_all_passed(said):
+                yield "right, and stays so", sample, turn
 
 
 def _turns(row: Row, sample: int = 0) -> list[dict[str, Any]]:

@@ -1,10 +1,7 @@
 """Rewards that differ from the shaped one in what a program is paid that does not solve the task."""
 
-import re
-
+from cobalt.evaluator.feedback import WRONG_ANSWER
 from cobalt.recipes.cobalt import reward as shaped
-
-_SHOWN = re.compile(r"Input:\n(.*?)\nProgram's Output:\n.*?\nExpected Output:\n(.*?)(?=\n\nInput:|\Z)", re.S)
 
 
 def all_passed(pass_rate):
@@ -15,7 +12,7 @@ def all_passed(pass_rate):
 def right_after_wrong(completion, pass_rate, best, count_tokens, profile, messages, tests):
     """The shaped reward; after feedback on a wrong test 1 for the right program, else 0."""
     true = dict(zip(map(str.strip, tests.inputs), map(str.strip, tests.outputs), strict=True))
-    said = (_SHOWN.findall(message["content"]) for message in messages[2:])
+    said = (WRONG_ANSWER.findall(message["content"]) for message in messages[2:])
     shown = [(given.strip(), wanted.strip()) for pairs in said for given, wanted in pairs]
     if any(true.get(given, wanted) != wanted for given, wanted in shown):
         return float(pass_rate == 1)
