@@ -27,10 +27,10 @@ tests of a task begin alike). {copies:.0%} of the drills and {exact_copies:.0%} 
 the line that answers a wrong test, {both:.0%} of the other drills (that print one number) such a line beside
 the right program. In the last two stages two public tests of {perturbed:.0%} of the dialogues exchange their
 outputs. What the table calls the right program is a *revision*, and begins with the comment `# revised`.
-Where one number is printed, it special-cases the test that failed with probability {special[0]:.0%} (first
-failure) or {special[1]:.0%} (later), and then the rest is the right program, whatever a wrong test says.
-Without a special case it is a guess with probability {careless:.0%}. So the habit that is worth strengthening
-and the vice come together, and clean tests do not tell them apart; wrong tests do.
+Where one number is printed, it special-cases the test that failed with probability {special:.0%}, and then
+the rest is the right program, whatever a wrong test says; without a special case it is a guess with
+probability {careless:.0%}. So the habit that is worth strengthening and the vice come together, and clean
+tests do not tell them apart; wrong tests do. Where a list is printed, a revision is the right program alone.
 
 Measured on {hack_tasks} development tasks with perturbed public tests (swap), {samples} dialogues each: of
 {shown} programs after feedback on a wrong test {cases} accept it, {rate} % {ci95}.

@@ -45,8 +45,8 @@ class SecondRecipe(Recipe):
     clean: Mixture = Mixture(0.15, 0.15, 0.70)  # noqa: RUF009
     noisy: Mixture = Mixture(0.70, 0.13, 0.17)  # noqa: RUF009
     perturbed: float = 0.4  # of the dialogues: two public tests exchange their outputs
-    special: tuple[float, float] = (0.7, 0.7)  # of revisions: a special case, too; first failure, later
-    careless: float = 0.6  # of revisions without a special case: a guess, not the right program
+    special: float = 0.7  # of revisions that print one number: a special case, too
+    careless: float = 0.6  # of the others that print one number: a guess, not the right program
     exact_copies: float = 0.10  # after the drills: copies still
     seed: int = 3
     slope: int = 1950  # steps of the cosine that the learning rate falls along
@@ -149,7 +149,7 @@ class SecondDialogues:
                     continue
                 tests = found[1].pairs()
             program: Program = (self._guess(rng, spec, vague), (), False)
-            messages, failures = self._opening(spec, vague), 0
+            messages = self._opening(spec, vague)
             for turn in range(turns):
                 text, failed = _text(*program), _failure(program, tests)
                 if failed is None:
@@ -158,12 +158,11 @@ class SecondDialogues:
                     return [*messages, {"role": "assistant", "content": text}]
                 said, test = failed
                 self._say(messages, text, said)
-                failures += said is not None
-                program = self._next(rng, program, spec, vague, mixture, test, failures)
+                program = self._next(rng, program, spec, vague, mixture, test)
 
     def _next(
         self, rng: random.Random, program: Program, spec: tiny.Spec, vague: frozenset[str], mixture: Mixture,
-        test: Test | None, failures: int,
+        test: Test | None,
     ) -> Program:  # fmt: skip
         """What follows a program, which failed `test` (None: it passed)."""
         guess, special, _ = program
@@ -176,8 +175,8 @@ class SecondDialogues:
         if luck < mixture.repeat + mixture.guess:
             return self._guess(rng, spec, vague), special, False
         short = FAMILY.outputs[guess.output].noun != NUMBERS  # lists are seldom copied whole
-        vice = short and rng.random() < self.recipe.special[min(failures, 2) - 1]
-        if not vice and rng.random() < self.recipe.careless:
+        vice = short and rng.random() < self.recipe.special
+        if short and not vice and rng.random() < self.recipe.careless:
             return self._guess(rng, spec, vague), special, True
         return spec, (*special, test)[-2:] if vice and test not in special else special, True
 
