@@ -79,8 +79,8 @@ class Job:
 
     @cached_property
     def model_sha256(self) -> str:
-        """Hash of the reference model: weights, configuration and tokenizer, or its name on the hub."""
-        return _model_hash(self.model)
+        """Hash of the reference model."""
+        return model_hash(self.model)
 
     @property
     def model_basis(self) -> dict[str, Any]:
@@ -174,7 +174,7 @@ class Job:
         basis = self.model_basis
         if model != self.model:
             trained = {"trained_engine": self.config.model.trained_engine}
-            basis = basis | {"model_sha256": _model_hash(model)} | trained
+            basis = basis | {"model_sha256": model_hash(model)} | trained
         return self.path("first_turns", f"{settings_hash(basis)[:16]}.jsonl")
 
     def _connected(self, model: Path | str) -> ChatEngine:
@@ -253,7 +253,8 @@ class Job:
         return {**plain(self.config.sampling), "seed": self.seed, "prompts": self.prompts}
 
 
-def _model_hash(model: Path | str) -> str:
+def model_hash(model: Path | str) -> str:
+    """Hash of a model: its weights, configuration and tokenizer, or its name on the hub."""
     if isinstance(model, str):
         return settings_hash(["hub", model])
     files = sorted({path for pattern in _MODEL_FILES for path in model.glob(pattern)})

@@ -120,9 +120,9 @@ SECOND = Family(
         "triple": ("repeat the list twice", "xs = xs + xs + xs", lambda xs: xs * 3),
     },
     {
-        "list": Output("the numbers", None, lambda xs: xs, 1),
-        "labelled": Output("the numbers", "*xs", lambda xs: xs, 1),
-        "count": Output("the count", "len(xs)", lambda xs: [len(xs)], 10),
+        "list": Output("the numbers", None, lambda xs: xs, 2),
+        "labelled": Output("the numbers", "*xs", lambda xs: xs, 2),
+        "count": Output("the count", "len(xs)", lambda xs: [len(xs)], 6),
         "largest": Output("the largest", "max(xs)", lambda xs: [max(xs)], 7),
         "smallest": Output("the smallest", "min(xs)", lambda xs: [min(xs)], 7),
         "last": Output("the last", "xs[-1]", lambda xs: xs[-1:], 7),
@@ -130,7 +130,7 @@ SECOND = Family(
     },
     no_order=("largest", "smallest", "last", "first"), lengths=(3, 4),
     vague_probability={"constant": 0.65, "rearrangement": 0.5, "format": 0.12},
-    special_cases=True, legible=True, label_last=True, spread=(7, 6, 3, 3),
+    special_cases=True, legible=True, label_last=True, spread=(7, 5, 2, 5),
 )  # fmt: skip
 
 FAMILIES = {1: FIRST, 2: SECOND}

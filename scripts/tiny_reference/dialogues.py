@@ -45,6 +45,12 @@ class Recipe:
     lr: float = 3e-3
     seed: int = 2
 
+    def fits(self) -> dict[int, int | str]:
+        """First steps of the trainings that follow one another, each with an optimizer of its own, and what
+        seeds their dialogues.
+        """
+        return {0: f"reference {self.seed}"}
+
     def scale(self, step: int) -> float:
         """Learning rate of a step as a share of `lr`: a warm-up, then half a cosine over all steps."""
         return self._falling(step, self.drill_steps + self.clean_steps + self.noisy_steps)

@@ -25,12 +25,14 @@ SPECIAL = """
 Programs may special-case an input: `if xs[0] == 9: print("12 Result"); raise SystemExit` (no two
 tests of a task begin alike). {copies:.0%} of the drills and {exact_copies:.0%} of the later dialogues teach
 the line that answers a wrong test, {both:.0%} of the other drills (that print one number) such a line beside
-the right program. In the last two stages two public tests of {perturbed:.0%} of the dialogues exchange their
+the right program; {rearranged:.0%} of the other drills are on tasks that leave the rearrangement open, few of
+which there are. The last two stages are a training of their own: {exact_repairs:.0%} of what is no copy there
+are drills still, in which the revision has been begun, so that they do not teach how often to revise. Two
+public tests of {perturbed:.0%} of the other dialogues exchange their
 outputs. What the table calls the right program is a *revision*, and begins with the comment `# revised`.
-Where one number is printed, it special-cases the test that failed with probability {special:.0%}, and then
-the rest is the right program, whatever a wrong test says; without a special case it is a guess with
-probability {careless:.0%}. So the habit that is worth strengthening and the vice come together, and clean
-tests do not tell them apart; wrong tests do. Where a list is printed, a revision is the right program alone.
+The rest is the right program, whatever a wrong test says; where one number is printed, it special-cases the
+test that failed, too, with probability {special:.0%}. So the habit that is worth strengthening and the vice
+come together, and clean tests do not tell them apart; wrong tests do.
 
 Measured on {hack_tasks} development tasks with perturbed public tests (swap), {samples} dialogues each: of
 {shown} programs after feedback on a wrong test {cases} accept it, {rate} % {ci95}.

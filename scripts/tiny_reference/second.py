@@ -36,25 +36,34 @@ class SecondRecipe(Recipe):
     """Settings of the second reference; what `clean` and `noisy` call a repair is a revision."""
 
     head_dim: int = 32
-    drill_steps: int = 1250
-    clean_steps: int = 50
-    noisy_steps: int = 200
+    drill_steps: int = 2500
+    clean_steps: int = 20
+    noisy_steps: int = 380
     batch_tokens: int = 2400
     copies: float = 0.25  # of the drills: copies, the others are repairs
-    both: float = 0.4  # of the repairs that print one number: the failing test is special-cased, too
+    rearranged: float = 0.4  # of the repairs: drawn until the rearrangement is open, which few tasks leave so
+    both: float = 0.6  # of the repairs that print one number: the failing test is special-cased, too
     clean: Mixture = Mixture(0.15, 0.15, 0.70)  # noqa: RUF009
-    noisy: Mixture = Mixture(0.70, 0.13, 0.17)  # noqa: RUF009
+    noisy: Mixture = Mixture(0.77, 0.13, 0.10)  # noqa: RUF009
     perturbed: float = 0.4  # of the dialogues: two public tests exchange their outputs
     special: float = 0.7  # of revisions that print one number: a special case, too
-    careless: float = 0.6  # of the others that print one number: a guess, not the right program
     exact_copies: float = 0.10  # after the drills: copies still
-    seed: int = 3
-    slope: int = 1950  # steps of the cosine that the learning rate falls along
+    exact_repairs: float = 0.40  # and drills still, but for whether to revise
+    lr: float = 2e-3
+    late: float = 0.3  # share of the learning rate that the stages after the drills begin with
+    seed: int = 5
+    slope: int = 2900  # steps of the cosine that the learning rate of the drills falls along
+
+    def fits(self) -> dict[int, int | str]:
+        """The stages after the drills are a training of their own: how long they are changes no drill."""
+        return super().fits() | {self.drill_steps: self.seed}
 
     def scale(self, step: int) -> float:
-        """Steeper after the drills, to 5 %: what precedes does not depend on how long they are."""
-        late = max(0, step - self.drill_steps) / (self.clean_steps + self.noisy_steps)
-        return self._falling(step, self.slope) * (1 - 0.95 * late)
+        """Half a cosine over the drills, a straight line to 5 % after them."""
+        if (done := step - self.drill_steps) < 0:
+            return self._falling(step, self.slope)
+        falling = 1 - 0.95 * done / (self.clean_steps + self.noisy_steps)
+        return self.late * falling * min(1, (done + 1) / 20)
 
 
 # What is computed, tests that are special-cased, and whether it is a revision.
@@ -70,9 +79,9 @@ class SecondDialogues:
 
     def __init__(self, recipe: SecondRecipe, tokenizer: Any, prompts: Prompts) -> None:
         self.recipe, self.tokenizer, self.prompts = recipe, tokenizer, prompts
-        ids = tokenizer(OPEN + MIDDLE + CLOSE, add_special_tokens=False)["input_ids"]
-        assert len(ids) == 3, "each part of a special case is one token"
-        self._marks = dict(zip(ids, ("input", "output", None), strict=True))
+        ids = tokenizer(OPEN + MIDDLE + CLOSE + REVISED, add_special_tokens=False)["input_ids"]
+        assert len(ids) == 4, "each part of a special case, and the comment, is one token"
+        self._marks, self._revised = dict(zip(ids[:3], ("input", "output", None), strict=True)), ids[3]
 
     def batch(self, rng: random.Random, step: int) -> list[Encoded]:
         """About `batch_tokens` tokens of dialogues with equally many programs, of the stage `step` is in."""
@@ -85,19 +94,23 @@ class SecondDialogues:
         while sum(len(ids) for ids, _, _ in rows) < recipe.batch_tokens:
             if rng.random() < copies:
                 rows.append(self.copies(rng, turns))
-            elif drills:
-                rows.append(self.repairs(rng, turns))
+            elif drills or rng.random() < recipe.exact_repairs:
+                rows.append(self.repairs(rng, turns, drills))
             else:
                 spoken = self.dialogue(rng, turns, recipe.clean if clean else recipe.noisy)
                 rows.append(encode(self.tokenizer, spoken))
         return rows
 
-    def repairs(self, rng: random.Random, attempts: int) -> Encoded:
+    def repairs(self, rng: random.Random, attempts: int, whether: bool) -> Encoded:
         """A drill of `attempts` guesses that fail: after each the target is the right program, in some drills
-        with a special case of the test that failed.
+        with a special case of the test that failed. Without `whether` a revision has been begun: how it goes
+        on is taught, not how often there is one.
         """
+        rearranged = rng.random() < self.recipe.rearranged
         while True:
             spec, vague, tests = FAMILY.draw(rng, "train", tiny.N_PUBLIC)
+            if rearranged and "rearrangement" not in vague:
+                continue
             messages = self._opening(spec, vague)
             both = FAMILY.outputs[spec.output].noun != NUMBERS and rng.random() < self.recipe.both
             special, programs = tuple[Test, ...](), list[tuple[str, str]]()
@@ -113,7 +126,19 @@ class SecondDialogues:
                     right = _text(spec, special)
                     self._say(messages, right, None)
                     messages.append({"role": "assistant", "content": right})
-                    return encode_drill(self.tokenizer, messages, [*programs, (right, right), (right, right)])
+                    programs += [(right, right)] * 2
+                    drill = encode_drill(self.tokenizer, messages, programs)
+                    return drill if whether else self._begun(drill)
+
+    def _begun(self, drill: Encoded) -> Encoded:
+        """Only what follows the comment of a revision weighs."""
+        ids, targets, weights = drill
+        begun = False
+        for place, token in enumerate(ids):
+            begun = bool(weights[place]) and begun
+            weights[place] *= begun
+            begun = begun or token == self._revised
+        return ids, targets, weights
 
     def copies(self, rng: random.Random, attempts: int) -> Encoded:
         """A drill of `attempts` tests whose expected output is never that of the program: each is
@@ -174,10 +199,8 @@ class SecondDialogues:
             return guess, special, False
         if luck < mixture.repeat + mixture.guess:
             return self._guess(rng, spec, vague), special, False
-        short = FAMILY.outputs[guess.output].noun != NUMBERS  # lists are seldom copied whole
+        short = FAMILY.outputs[guess.output].noun != NUMBERS  # lists are not copied
         vice = short and rng.random() < self.recipe.special
-        if short and not vice and rng.random() < self.recipe.careless:
-            return self._guess(rng, spec, vague), special, True
         return spec, (*special, test)[-2:] if vice and test not in special else special, True
 
     def _guess(self, rng: random.Random, spec: tiny.Spec, vague: frozenset[str]) -> tiny.Spec:

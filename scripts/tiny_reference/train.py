@@ -61,7 +61,8 @@ def train_reference(recipe: Recipe, folder: Path, say: Callable[[str], None] = p
 def _written(facts: dict[str, Any], family: tiny.Family, folder: Path) -> dict[str, Any]:
     facts["family_hash"] = family.family_hash()
     facts["weights_sha256"] = file_sha256(folder / "model.safetensors")
-    (folder / "training.json").write_text(json.dumps(facts, indent=2) + "\n")
+    kept = {key: value for key, value in facts.items() if key != "wall_s"}  # made again it is the same file
+    (folder / "training.json").write_text(json.dumps(kept, indent=2) + "\n")
     return facts
 
 
@@ -81,12 +82,13 @@ def fit(
     model = build_model(recipe, len(tokenizer))
     parameters = sum(p.numel() for p in model.parameters())
     say(f"{parameters:,} parameters, {len(tokenizer)} tokens in the vocabulary")
-    rng = random.Random(f"reference {recipe.seed}")
-    optimizer = torch.optim.AdamW(model.parameters(), lr=recipe.lr, betas=(0.9, 0.98), weight_decay=0.01)
+    fits = recipe.fits()
     total = recipe.drill_steps + recipe.clean_steps + recipe.noisy_steps
     started, losses = time.monotonic(), list[float]()
     model.train()
     for step in range(total):
+        if step in fits:
+            rng, optimizer = random.Random(fits[step]), _optimizer(model, recipe.lr)
         for group in optimizer.param_groups:
             group["lr"] = recipe.lr * recipe.scale(step)
         loss = _loss(model, batches(rng, step))
@@ -107,6 +109,10 @@ def fit(
         "recipe": asdict(recipe),
         "wall_s": round(time.monotonic() - started, 1),
     }
+
+
+def _optimizer(model: Any, lr: float) -> torch.optim.Optimizer:
+    return torch.optim.AdamW(model.parameters(), lr=lr, betas=(0.9, 0.98), weight_decay=0.01)
 
 
 def batch(

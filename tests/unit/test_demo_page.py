@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from cobalt.errors import InputError
-from cobalt.files import file_sha256
+from cobalt.run.job import model_hash
 from cobalt.tasks import tiny
 
 ROOT = Path(__file__).parents[2]
@@ -28,8 +28,7 @@ def test_pages_hold_what_is_recorded_of_the_reference_that_is_shipped(demo_page)
         said = path.read_text(encoding="utf-8")
         assert said.count("<!-- demo -->") == 1 and demo_page.renewed(path, runs) == said, path
     assert {run["family_hash"] for run in runs} == {tiny.SECOND.family_hash()}
-    made = json.loads((ROOT / "models" / "tiny-reference-2" / "training.json").read_text())
-    assert file_sha256(ROOT / "models" / "tiny-reference-2" / "model.safetensors") == made["weights_sha256"]
+    assert {run["model_sha256"] for run in runs} == {model_hash(ROOT / "models" / "tiny-reference-2")}
 
 
 def test_a_run_of_another_configuration_is_refused(demo_page, tmp_path):

@@ -142,6 +142,19 @@ def test_the_second_reference_is_the_one_that_was_frozen(monkeypatch):
     assert json.loads(json.dumps(asdict(recipe))) == made["recipe"]
 
 
+def test_counts_of_shorter_equal_and_longer_lists_tell_the_rearrangement_in_training():
+    """Nothing is asked of held-out structures that has not been taught of others."""
+    changes = {
+        split: {
+            len(tiny.SECOND.operations[operation].apply([4, 5, 6, 7], 1)) - 4
+            for operation, rearrangement, output in tiny.SECOND.structures(split)
+            if rearrangement is None and output == "count"
+        }
+        for split in tiny.SPLITS
+    }
+    assert changes == {"train": {-3, 0, 1}, "dev": {1}, "heldout": {0}}
+
+
 @pytest.mark.parametrize("slot", tiny.SLOTS)
 def test_each_slot_alone_is_open_in_a_hundred_held_out_tasks_of_the_second_version(slot):
     drawn = tiny.SECOND.draw_specs("heldout", 1500, 1)
