@@ -82,7 +82,7 @@ def test_a_drill_of_both_special_cases_the_test_that_failed_and_aims_at_the_righ
 
     seen = 0
     for seed in range(60):
-        ids, targets, weights = dialogues.repairs(random.Random(seed), 2)
+        ids, targets, weights = dialogues.repairs(random.Random(seed), 2, True)
         said = dialogues.tokenizer.decode(ids)
         programs = re.findall(r"```python\n(.*?)\n```", said, re.S)
         failed = re.findall(r"Input:\n(.*?)\n.*?Expected Output:\n(.*?)<", said, re.S)
@@ -94,3 +94,17 @@ def test_a_drill_of_both_special_cases_the_test_that_failed_and_aims_at_the_righ
         changed = [place for place, (a, b) in enumerate(zip(ids, targets, strict=True)) if a != b]
         assert changed and all(weights[place] for place in changed)
     assert seen > 20
+
+
+def test_a_drill_of_a_revision_that_has_been_begun_does_not_teach_to_begin_it(dialogues):
+    from tokenizer import REVISED
+
+    for seed in range(20):
+        whole, begun = (dialogues.repairs(random.Random(seed), 2, whether) for whether in (True, False))
+        assert whole[:2] == begun[:2]
+        said = dialogues.tokenizer.decode([token for token, w in zip(begun[0], begun[2], strict=True) if w])
+        assert REVISED not in said and "```python" not in said
+        # the second, the third and the fourth program are revisions; of each its lines and its end are left
+        assert said.count("xs = list(map(") == 3 and said.count("\n```") == 3
+        left = [(a, b) for a, b in zip(whole[2], begun[2], strict=True) if b]
+        assert all(a == b for a, b in left)
