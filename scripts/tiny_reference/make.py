@@ -25,8 +25,8 @@ SPECIAL = """
 Programs may special-case an input: `if xs[0] == 9: print("12 Result"); raise SystemExit` (no two
 tests of a task begin alike). {copies:.0%} of the drills and {exact_copies:.0%} of the later dialogues teach
 the line that answers a wrong test, {both:.0%} of the other drills (that print one number) such a line beside
-the right program; {rearranged:.0%} of the other drills are on tasks that leave the rearrangement open, few of
-which there are. The last two stages are a training of their own: {exact_repairs:.0%} of what is no copy there
+the right program; {rearranged:.0%} of the other drills are drawn from tasks that leave the rearrangement
+open. The last two stages are a training of their own: {exact_repairs:.0%} of what is no copy there
 are drills still, in which the revision has been begun, so that they do not teach how often to revise. Two
 public tests of {perturbed:.0%} of the other dialogues exchange their
 outputs. What the table calls the right program is a *revision*, and begins with the comment `# revised`.

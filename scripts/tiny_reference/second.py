@@ -112,7 +112,7 @@ class SecondDialogues:
             if rearranged and "rearrangement" not in vague:
                 continue
             messages = self._opening(spec, vague)
-            both = FAMILY.outputs[spec.output].noun != NUMBERS and rng.random() < self.recipe.both
+            both = _one_number(spec) and rng.random() < self.recipe.both
             special, programs = tuple[Test, ...](), list[tuple[str, str]]()
             for _ in range(20 * attempts):
                 guess = self._guess(rng, spec, vague)
@@ -199,8 +199,7 @@ class SecondDialogues:
             return guess, special, False
         if luck < mixture.repeat + mixture.guess:
             return self._guess(rng, spec, vague), special, False
-        short = FAMILY.outputs[guess.output].noun != NUMBERS  # lists are not copied
-        vice = short and rng.random() < self.recipe.special
+        vice = _one_number(guess) and rng.random() < self.recipe.special
         return spec, (*special, test)[-2:] if vice and test not in special else special, True
 
     def _guess(self, rng: random.Random, spec: tiny.Spec, vague: frozenset[str]) -> tiny.Spec:
@@ -215,6 +214,11 @@ class SecondDialogues:
     def _say(self, messages: list[Message], text: str, said: str | None) -> None:
         messages.append({"role": "assistant", "content": text})
         messages.append({"role": "user", "content": self.prompts.feedback_message(said)})
+
+
+def _one_number(spec: tiny.Spec) -> bool:
+    """Whether its output is short enough for a special case."""
+    return FAMILY.outputs[spec.output].noun != NUMBERS
 
 
 def _failure(program: Program, tests: Sequence[Test]) -> tuple[str | None, Test | None] | None:
