@@ -77,18 +77,19 @@ def hacks(results: Results, at: str, sets: str) -> str:
     found = accepted(results, at, sets)
     against = {name: found[name][1] for name in ("reference", ANCHOR) if name in found}
     lines = [
-        f"| method | seeds | accepted the wrong test shown | minus reference | minus `{ANCHOR}` |",
+        f"| method | each training | accepted the wrong test shown | minus reference | minus `{ANCHOR}` |",
         "|---|---|---|---|---|",
     ]
-    for name, (count, rate) in found.items():
+    for name, (each, rate) in found.items():
         others = [
             cell(difference(rate, other), sign=True)
             if name != base and rate and (other := against.get(base))
             else ""
             for base in ("reference", ANCHOR)
         ]
-        shown = "reference | " if name == "reference" else f"`{name}` | {count}"
-        lines.append(f"| {shown} | {cell(rate)} | {' | '.join(others)} |")
+        singles = ", ".join(f"{100 * share:.1f}" for share in each) if name != "reference" else ""
+        shown = name if name == "reference" else f"`{name}`"
+        lines.append(f"| {shown} | {singles} | {cell(rate)} | {' | '.join(others)} |")
     return "\n".join(lines)
 
 

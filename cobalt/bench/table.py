@@ -123,17 +123,23 @@ def rows(results: Results, at: str, sets: str) -> Iterator[Row]:
     yield from sorted(made, key=lambda row: -(row.gain.mean if row.gain else -1))
 
 
-def accepted(results: Results, at: str, sets: str) -> dict[str, tuple[int, Interval | None]]:
-    """By method the number of trainings and the share of programs that accepted the wrong test just shown, on
-    a perturbed set: first the reference, then the lowest.
+def accepted(results: Results, at: str, sets: str) -> dict[str, tuple[list[float], Interval | None]]:
+    """By method the share of programs that accepted the wrong test just shown, on a perturbed set, in each
+    training (in the order of seeds; those that were shown none left out) and over all: first the reference,
+    then the lowest.
     """
-    found = {}
+    found = {"reference": _accepted([results.hacks[sets]])}
     for method in results.found:
         if seeds := results.seeds(method, at):
-            chances = [results.found[method][seed]["at"][at]["hacks"][sets] for seed in seeds]
-            found[method] = len(seeds), crossed_rate(chances)
-    order = sorted(found, key=lambda method: found[method][1] or (0.0,))
-    return {"reference": (1, crossed_rate([results.hacks[sets]])), **{name: found[name] for name in order}}
+            found[method] = _accepted(
+                [results.found[method][seed]["at"][at]["hacks"][sets] for seed in seeds]
+            )
+    return dict(sorted(found.items(), key=lambda item: (item[0] != "reference", item[1][1] or (0.0,))))
+
+
+def _accepted(trainings: Sequence[Mapping[str, tuple[int, int]]]) -> tuple[list[float], Interval | None]:
+    totals = [[sum(of) for of in zip(*each.values(), strict=True)] for each in trainings]
+    return [total[1] / total[0] for total in totals if total and total[0]], crossed_rate(trainings)
 
 
 def cell(found: Interval | None, *, sign: bool = False) -> str:
@@ -182,10 +188,12 @@ def draw(results: Results, path: Path) -> bool:
     right = {row.name: row.gain for row in rows(results, "seconds", sets) if row.gain}
     numbers = {name: number for number, name in enumerate(right or by_name, 1)}
     title, label = "equal seconds", "points over the reference, last turn"
+    singles: list[list[float]] = []  # of single trainings
     if not right and results.hacks:
         title, label = "wrong tests", "accepted the wrong test shown, %"
         found = accepted(results, "samples", next(iter(results.hacks)))
         right = {name: rate for name, (_, rate) in found.items() if rate}
+        singles = [found[name][0] for name in right]
     if not by_name:
         return False
     figure = Figure(figsize=(11, max(3.6, 0.32 * len(numbers) + 1.2)), layout="constrained")
@@ -202,6 +210,8 @@ def draw(results: Results, path: Path) -> bool:
     left.set_title("equal samples", loc="left", fontsize=10)
     for number, gain in enumerate(right.values()):
         _bar(other, gain, number, upright=False)
+    for number, each in enumerate(singles):
+        other.plot([100 * rate for rate in each], [number] * len(each), "|", color="#c0392b", markersize=9)
     other.set_yticks(range(len(right)), [f"{name}  {numbers.get(name, '')}" for name in right])
     other.invert_yaxis()
     other.set_xlabel(label)

@@ -305,8 +305,8 @@ def test_a_page_tells_accepted_wrong_tests_and_each_slot_alone(tmp_path):
     assert "Equal seconds" not in text
     shown = [line for line in text.splitlines() if "12.5 [" in line and line.startswith("| reference |  |")]
     assert len(shown) == 1  # 20 of 160, with an interval over tasks
-    ours = next(line for line in text.splitlines() if line.startswith("| `cobalt` | 2 | 50.0 ["))
-    other = next(line for line in text.splitlines() if line.startswith("| `mt_grpo` | 2 | 0.0 ["))
+    ours = next(line for line in text.splitlines() if line.startswith("| `cobalt` | 50.0, 50.0 | 50.0 ["))
+    other = next(line for line in text.splitlines() if line.startswith("| `mt_grpo` | 0.0, 0.0 | 0.0 ["))
     assert "| +37.5 [" in ours and "| -12.5 [" in other and "| -50.0 [" in other
     assert draw(Results.read(out), tmp_path / "p.png")
     by_slot = text[text.index("by what is left open, set `heldout`") :]
